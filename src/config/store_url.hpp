@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "util/result.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace klock {
+
+// Text that must never be shown: no stream operator, no implicit conversion.
+class Secret {
+ public:
+  Secret() = default;
+  explicit Secret(std::string value) : value_(std::move(value)) {}
+  const std::string& reveal() const { return value_; }
+  bool empty() const { return value_.empty(); }
+
+ private:
+  std::string value_;
+};
+
+struct LocalUrl {
+  std::string directory;  // empty: the default directory
+};
+
+struct RedisUrl {
+  std::string user;  // empty: AUTH with the password alone
+  Secret password;
+  std::string host;  // name or address without brackets; empty for a socket path
+  std::uint16_t port = 6379;
+  std::string socket_path;  // unix://
+  int database = 0;
+};
+
+// The master that Sentinels name.
+struct SentinelUrl {
+  std::vector<RedisUrl> sentinels;  // at least one; user and password: theirs
+  std::string master;               // its name there
+  RedisUrl server;                  // how to log in to it, and the database; it has no host
+};
+
+using StoreUrl = std::variant<LocalUrl, RedisUrl, SentinelUrl>;
+
+// Parses `local:[/dir]`, `redis://[user[:password]@]host[:port][/db]`, `unix:///path.sock[?db=N]`,
+// `redis-sentinel://[user[:password]@]host[:port],.../master[/db]`. User and password are percent-decoded,
+// and are those of the master. Errors (usage): a malformed URL, an unknown scheme, port 0, with the redacted
+// URL and the reason. Schemes that are planned (rediss, redis-cluster, redlock) are refused by name.
+Result<StoreUrl> parse_store_url(const std::string& text);
+
+// The URL for people: the password, if any, as `***`. Works on malformed input too, and then hides whatever
+// could be a password.
+std::string redact_url(const std::string& text);
+
+}  // namespace klock

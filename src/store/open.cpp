@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+#include "store/open.hpp"
+
+#include "store/local/local_store.hpp"
+#include "store/redis/redis_store.hpp"
+
+namespace klock {
+
+std::unique_ptr<LockStore> open_store(const StoreUrl& url, const std::string& prefix) {
+  if (const auto* local = std::get_if<LocalUrl>(&url)) return open_local_store(local->directory, prefix);
+  if (const auto* sentinel = std::get_if<SentinelUrl>(&url)) return open_redis_store(*sentinel, prefix);
+  return open_redis_store(std::get<RedisUrl>(url), prefix);
+}
+
+}  // namespace klock

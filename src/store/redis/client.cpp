@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+#include "store/redis/client.hpp"
+
+#include "util/random.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace klock::redis {
+namespace {
+
+// How many keys of a lock are sent: all, and if we may not use one of them without the statistics, without
+// the log, and without the index. The rest every lock needs.
+constexpr std::array<std::size_t, 4> k_key_counts{15, 12, 11, 10};
+constexpr auto k_first_pause = std::chrono::milliseconds(20);
+constexpr auto k_longest_pause = std::chrono::milliseconds(500);
+
+bool is_push(const Reply& reply, std::string_view kind) {
+  return reply.type == Reply::Type::array && reply.items.size() == 3 && reply.text_at(0) == kind;
+}
+
+tl::unexpected<Fault> unexpected_reply() {
+  return fault(Cause::final, ErrorKind::protocol, "the server gave an answer that makes no sense");
+}
+
+// Then the connection is kept with its answer owed: a release that follows must come after what was sent.
+bool may_have_run(Cause cause) {
+  return cause == Cause::interrupted || cause == Cause::timeout || cause == Cause::login;
+}
+
+}  // namespace
+
+// Asks again as long as the server wants patience, or another one may be in charge.
+template <class Ask>
+auto Client::patiently(const Ask& ask, Instant deadline, Interrupt interrupt) -> decltype(ask(deadline)) {
+  Duration pause = k_first_pause;
+  sent_again_ = false;
+  for (;;) {
+    const Instant now = BootClock::now();
+    auto answer = ask(deadline == k_never ? deadline : now + route_->patience(deadline - now));
+    if (answer) return answer;
+    const Cause cause = answer.error().cause;
+    if (BootClock::now() + pause >= deadline) return answer;
+    if (cause != Cause::later) {
+      if (route_->leads_elsewhere(answer.error(), deadline, interrupt)) {
+        drop();
+        sent_again_ = true;
+      } else if (cause == Cause::timeout && reply_owed_) {
+        begun_ = Io<void>();  // it may still answer: what was sent must not be overtaken by a repetition
+        continue;
+      } else {
+        return answer;
+      }
+    }
+    if (wait_ready(-1, 0, BootClock::now() + pause, interrupt) == Ready::interrupted)
+      return interrupted_fault();
+    pause = std::min<Duration>(pause * 2, k_longest_pause);
+  }
+}
+
+void Client::drop() {
+  connection_.reset();
+  reply_owed_ = subscribed_ = subscribing_ = leaving_ = false;
+}
+
+void Client::drop_begun() {
+  begun_.reset();
+  drop();
+}
+
+Io<void> Client::ensure_connection(Instant deadline, Interrupt interrupt) {
+  if (reply_owed_) drop();
+  if (connection_ != nullptr && route_->is_current(deadline, interrupt)) return {};
+  drop();
+  KLOCK_TRY(connection, route_->open(deadline, interrupt));
+  connection_ = std::move(connection);
+  return {};
+}
+
+std::size_t Client::keys_of(const ScriptCall& call) const {
+  return std::min(call.keys.size(), k_key_counts.at(left_out_));
+}
+
+void Client::add_script(Pipeline& out, const ScriptCall& call) const {
+  const std::size_t keys = keys_of(call);
+  const std::string count = std::to_string(keys);
+  std::vector<std::string_view> words{with_text_ ? "EVAL" : "EVALSHA",
+                                      with_text_ ? call.script.text : call.script.sha, count};
+  words.insert(words.end(), call.keys.begin(), call.keys.begin() + static_cast<std::ptrdiff_t>(keys));
+  words.insert(words.end(), call.arguments.begin(), call.arguments.end());
+  out.add(words);
+}
+
+Io<void> Client::send(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
+  KLOCK_CHECK(ensure_connection(deadline, interrupt));
+  const bool subscribe = in_transaction(call);
+  Pipeline out;
+  if (subscribed_) out.add({"UNSUBSCRIBE"});
+  if (subscribe) out.add({"MULTI"});
+  add_script(out, call);
+  if (subscribe) {
+    out.add({"SUBSCRIBE", channel_});
+    out.add({"EXEC"});
+  }
+  leaving_ = subscribed_;
+  subscribed_ = false;
+  reply_owed_ = true;
+  queued_ = 0;
+  sent_at_ = BootClock::now();
+  auto sent = connection_->write(out, deadline, interrupt);
+  // Perhaps cut within a command: nothing can follow it.
+  if (!sent) drop();
+  return sent;
+}
+
+Io<void> Client::finish_unsubscribe(Instant deadline, Interrupt interrupt) {
+  // What was published before is answered by the script that follows.
+  while (leaving_) {
+    KLOCK_TRY(reply, connection_->read(deadline, interrupt));
+    if (reply.is_error()) return tl::unexpected<Fault>(fault_of(reply.text));
+    if (is_push(reply, "unsubscribe")) leaving_ = false;
+  }
+  return {};
+}
+
+Io<Reply> Client::receive(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
+  KLOCK_CHECK(finish_unsubscribe(deadline, interrupt));
+  if (in_transaction(call)) return receive_transaction(deadline, interrupt);
+  KLOCK_TRY(reply, connection_->read(deadline, interrupt));
+  reply_owed_ = false;
+  if (reply.is_error()) return tl::unexpected<Fault>(fault_of(reply.text));
+  return reply;
+}
+
+// The answers to MULTI, EVALSHA, SUBSCRIBE, EXEC. The first error tells why a transaction was not executed.
+Io<Reply> Client::receive_transaction(Instant deadline, Interrupt interrupt) {
+  enum { multi, script, subscription, exec };
+  for (; queued_ < exec; ++queued_) {
+    KLOCK_TRY(queued, connection_->read(deadline, interrupt));
+    if (!queued.is_error()) continue;
+    if (queued_ != script && forbids(queued.text)) can_listen_ = false;
+    // A full server queues nothing in a transaction, while the script by itself may well run.
+    if (queued.text.starts_with("OOM")) plain_once_ = true;
+    return tl::unexpected<Fault>(fault_of(queued.text));
+  }
+  KLOCK_TRY(executed, connection_->read(deadline, interrupt));
+  if (executed.is_error()) return tl::unexpected<Fault>(fault_of(executed.text));
+  if (executed.type != Reply::Type::array || executed.items.size() != 2) return unexpected_reply();
+  reply_owed_ = false;
+  if (!is_push(executed.items[1], "subscribe")) {
+    if (!executed.items[1].is_error() || !forbids(executed.items[1].text)) return unexpected_reply();
+    can_listen_ = false;
+    return fault(Cause::no_permission, ErrorKind::refused, "the server lets us not subscribe");
+  }
+  subscribed_ = true;
+  if (executed.items[0].is_error()) return tl::unexpected<Fault>(fault_of(executed.items[0].text));
+  return std::move(executed.items[0]);
+}
+
+// Changes what stood in the way; false: nothing can be done about this fault. Each change is made at most
+// once.
+bool Client::adapt(const Fault& fault) {
+  switch (fault.cause) {
+    case Cause::closed:
+      return !std::exchange(replaced_, true);
+    case Cause::no_script:
+      return !std::exchange(with_text_, true);
+    case Cause::no_permission:
+      if (left_out_ + 1 == k_key_counts.size()) return false;
+      ++left_out_;
+      return true;
+    default:
+      return false;
+  }
+}
+
+Io<Reply> Client::exchange(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
+  replaced_ = false;
+  for (;;) {
+    const bool could_listen = can_listen_;
+    const bool was_plain = plain_once_;
+    Io<void> sent = begun_ ? *std::exchange(begun_, std::nullopt) : send(call, deadline, interrupt);
+    Io<Reply> reply =
+        sent ? receive(call, deadline, interrupt) : tl::unexpected<Fault>(std::move(sent).error());
+    if (reply) {
+      with_text_ = plain_once_ = false;
+      return reply;
+    }
+    const bool adapted =
+        (could_listen && !can_listen_) || (plain_once_ && !was_plain) || adapt(reply.error());
+    if (!may_have_run(reply.error().cause) && reply.error().cause != Cause::no_script) drop();
+    if (adapted) {
+      // Refusals come before a script does anything; a broken connection may have carried it there.
+      sent_again_ = sent_again_ || reply.error().cause == Cause::closed;
+      continue;
+    }
+    plain_once_ = false;
+    return reply;
+  }
+}
+
+Io<Reply> Client::call(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
+  return patiently([&](Instant until) { return exchange(call, until, interrupt); }, deadline, interrupt);
+}
+
+void Client::begin(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
+  begun_ = send(call, deadline, interrupt);
+}
+
+Io<Reply> Client::receive_after(const std::string& mark, Instant deadline, Interrupt interrupt) {
+  for (;;) {
+    KLOCK_TRY(reply, connection_->read(deadline, interrupt));
+    if (reply.type == Reply::Type::string && reply.text == mark) break;
+  }
+  KLOCK_TRY(reply, connection_->read(deadline, interrupt));
+  if (reply.is_error()) return tl::unexpected<Fault>(fault_of(reply.text));
+  reply_owed_ = false;
+  return reply;
+}
+
+Io<Reply> Client::call_in_order(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
+  const bool owed = connection_ != nullptr && (reply_owed_ || begun_);
+  begun_.reset();
+  if (!owed) return this->call(call, deadline, interrupt);
+  // A mark that nobody else can have sent tells our answer from the ones still owed.
+  const auto mark = random_hex128();
+  if (!mark) return tl::unexpected<Fault>(Fault{Cause::final, mark.error()});
+  Pipeline out;
+  connection_->forget_login();
+  out.add({"UNSUBSCRIBE"});
+  out.add({"ECHO", *mark});
+  with_text_ = true;
+  add_script(out, call);
+  with_text_ = false;
+  sent_at_ = BootClock::now();
+  Io<Reply> reply = tl::unexpected<Fault>(Fault{Cause::final, Error{}});
+  if (auto sent = connection_->write(out, deadline, interrupt); !sent)
+    reply = tl::unexpected<Fault>(std::move(sent).error());
+  else
+    reply = receive_after(*mark, deadline, interrupt);
+  drop();
+  return reply;
+}
+
+Io<std::vector<Reply>> Client::exchange(const Pipeline& commands, Instant deadline, Interrupt interrupt) {
+  begun_.reset();
+  KLOCK_CHECK(ensure_connection(deadline, interrupt));
+  reply_owed_ = true;
+  KLOCK_CHECK(connection_->write(commands, deadline, interrupt));
+  std::vector<Reply> replies;
+  replies.reserve(commands.count());
+  while (replies.size() < commands.count()) {
+    KLOCK_TRY(reply, connection_->read(deadline, interrupt));
+    if (reply.is_error())
+      if (Fault meaning = fault_of(reply.text); meaning.cause == Cause::later)
+        return tl::unexpected<Fault>(std::move(meaning));
+    replies.push_back(std::move(reply));
+  }
+  reply_owed_ = false;
+  return replies;
+}
+
+Io<std::vector<Reply>> Client::commands(const Pipeline& commands, Instant deadline, Interrupt interrupt) {
+  return patiently([&](Instant until) { return exchange(commands, until, interrupt); }, deadline, interrupt);
+}
+
+Io<Reply> Client::command(const std::vector<std::string_view>& words, Instant deadline, Interrupt interrupt) {
+  Pipeline out;
+  out.add(words);
+  KLOCK_TRY(replies, commands(out, deadline, interrupt));
+  if (replies[0].is_error()) return tl::unexpected<Fault>(fault_of(replies[0].text));
+  return std::move(replies[0]);
+}
+
+Io<std::int64_t> Client::await_replicas(std::size_t count, std::chrono::milliseconds limit, Instant deadline,
+                                        Interrupt interrupt) {
+  if (!connected()) return fault(Cause::closed, ErrorKind::unreachable, "the connection was lost");
+  Pipeline out;
+  if (subscribed_) out.add({"UNSUBSCRIBE"});
+  const std::string number = std::to_string(count);
+  const std::string time = std::to_string(limit.count());
+  out.add({"WAIT", number, time});
+  leaving_ = std::exchange(subscribed_, false);
+  reply_owed_ = true;
+  KLOCK_CHECK(connection_->write(out, deadline, interrupt));
+  KLOCK_CHECK(finish_unsubscribe(deadline, interrupt));
+  KLOCK_TRY(reply, connection_->read(deadline, interrupt));
+  if (reply.is_error()) return tl::unexpected<Fault>(fault_of(reply.text));
+  reply_owed_ = false;
+  return reply.integer;
+}
+
+Io<void> Client::subscribe(Instant deadline, Interrupt interrupt) {
+  Pipeline out;
+  out.add({"SUBSCRIBE", channel_});
+  subscribing_ = reply_owed_ = true;
+  auto sent = connection_->write(out, deadline, interrupt);
+  if (!sent) drop();
+  return sent;
+}
+
+Io<std::string> Client::next_message(Instant until, Interrupt interrupt) {
+  for (;;) {
+    Io<Reply> reply = connection_->read(until, interrupt);
+    if (!reply) {
+      const Cause cause = reply.error().cause;
+      const bool harmless = cause == Cause::timeout || cause == Cause::interrupted;
+      if (!harmless) drop();
+      return tl::unexpected<Fault>(std::move(reply).error());
+    }
+    if (is_push(*reply, "message")) return std::move(reply->items[2].text);
+    if (!subscribing_) continue;
+    if (is_push(*reply, "subscribe")) {
+      subscribing_ = reply_owed_ = false;
+      subscribed_ = true;
+      return std::string();
+    }
+    if (!reply->is_error()) continue;
+    subscribing_ = reply_owed_ = false;
+    can_listen_ = can_listen_ && !forbids(reply->text);
+    Fault meaning = fault_of(reply->text);
+    if (meaning.cause != Cause::no_permission) drop();
+    return tl::unexpected<Fault>(std::move(meaning));
+  }
+}
+
+}  // namespace klock::redis

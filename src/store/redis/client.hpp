@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "store/redis/route.hpp"
+#include "store/redis/script.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace klock::redis {
+
+// A script with what it works on. The views must stay valid until the call has returned.
+struct ScriptCall {
+  const Script& script;
+  std::vector<std::string_view> keys;
+  std::vector<std::string_view> arguments;
+  // Subscribe to the client's channel in the same transaction: nothing published after the script has run is
+  // missed.
+  bool subscribe = false;
+};
+
+// Runs scripts over a connection of its own, opened when needed, and listens on one channel in between. Knows
+// which of the server's abilities (script cache, pub/sub, the keys of log and index) are to be had and does
+// without those that are not. Every call returns by its deadline and at once when interrupted. One thread at
+// a time.
+class Client {
+ public:
+  Client(const Site& site, std::string channel) : route_(make_route(site)), channel_(std::move(channel)) {}
+
+  // Sends without waiting for the answer; the next call() must be for the same script, and then reads it.
+  void begin(const ScriptCall& call, Instant deadline, Interrupt interrupt);
+
+  // The script's answer. A connection that breaks is replaced once, or, where another server may be in charge
+  // by then (Route), again and again until the deadline, and the script sent again (see sent_again());
+  // LOADING and the like are waited out until the deadline. Faults are final for this call; the next one
+  // starts over a new connection.
+  Io<Reply> call(const ScriptCall& call, Instant deadline, Interrupt interrupt);
+
+  // Like call(), but the script runs after everything sent before, even when a reply is still owed (an
+  // interrupted call may yet have its effect, which must not come after the release).
+  Io<Reply> call_in_order(const ScriptCall& call, Instant deadline, Interrupt interrupt);
+
+  // Plain commands in one write; answers in order, an error reply as it is. Patient like call().
+  Io<std::vector<Reply>> commands(const Pipeline& commands, Instant deadline, Interrupt interrupt);
+  // One of them, where an error reply is a fault.
+  Io<Reply> command(const std::vector<std::string_view>& words, Instant deadline, Interrupt interrupt);
+
+  // How many replicas have what was written over this connection, after `limit` at most, or once it is
+  // `count` (WAIT). Ends listening.
+  Io<std::int64_t> await_replicas(std::size_t count, std::chrono::milliseconds limit, Instant deadline,
+                                  Interrupt interrupt);
+
+  // Starts listening on an idle connection; the confirmation comes as a message "".
+  Io<void> subscribe(Instant deadline, Interrupt interrupt);
+
+  // The next message for us; timeout without harm. A refused subscription ends as Cause::no_permission, after
+  // which can_listen() is false and the connection is good.
+  Io<std::string> next_message(Instant until, Interrupt interrupt);
+
+  // When the request that was answered last was sent.
+  Instant sent_at() const { return sent_at_; }
+  // The answer is that of a repetition: what was sent before may have had its effect.
+  bool sent_again() const { return sent_again_; }
+  bool connected() const { return connection_ != nullptr && !reply_owed_; }
+  bool subscribed() const { return subscribed_; }
+  bool can_listen() const { return can_listen_; }
+  // Another server may come to be in charge: what is heard of this one is not all there is to hear.
+  bool may_change() const { return route_->may_change(); }
+  // A subscription stands or has been asked for.
+  bool listening() const { return connection_ != nullptr && (subscribed_ || subscribing_); }
+  // Forgets what begin() sent.
+  void drop_begun();
+
+ private:
+  Io<Reply> exchange(const ScriptCall& call, Instant deadline, Interrupt interrupt);
+  Io<void> send(const ScriptCall& call, Instant deadline, Interrupt interrupt);
+  Io<Reply> receive(const ScriptCall& call, Instant deadline, Interrupt interrupt);
+  Io<Reply> receive_transaction(Instant deadline, Interrupt interrupt);
+  Io<Reply> receive_after(const std::string& mark, Instant deadline, Interrupt interrupt);
+  Io<std::vector<Reply>> exchange(const Pipeline& commands, Instant deadline, Interrupt interrupt);
+  Io<void> ensure_connection(Instant deadline, Interrupt interrupt);
+  Io<void> finish_unsubscribe(Instant deadline, Interrupt interrupt);
+  bool in_transaction(const ScriptCall& call) const { return call.subscribe && can_listen_ && !plain_once_; }
+  std::size_t keys_of(const ScriptCall& call) const;
+  void add_script(Pipeline& out, const ScriptCall& call) const;
+  bool adapt(const Fault& fault);
+  void drop();
+  template <class Ask>
+  auto patiently(const Ask& ask, Instant deadline, Interrupt interrupt) -> decltype(ask(deadline));
+
+  const std::unique_ptr<Route> route_;
+  const std::string channel_;
+  std::unique_ptr<Connection> connection_;
+  std::optional<Io<void>> begun_;
+  Instant sent_at_{};
+  bool reply_owed_ = false;  // something sent has not been answered
+  int queued_ = 0;           // answers to a transaction that have come
+  bool subscribed_ = false;
+  bool subscribing_ = false;  // a plain SUBSCRIBE has not been answered
+  bool leaving_ = false;      // the answer to UNSUBSCRIBE comes first
+  bool sent_again_ = false;
+  bool replaced_ = false;    // a broken connection has been replaced since the last answer
+  bool with_text_ = false;   // EVAL instead of EVALSHA
+  bool plain_once_ = false;  // without a transaction this time
+  bool can_listen_ = true;
+  std::size_t left_out_ = 0;  // how many sorts of keys
+};
+
+}  // namespace klock::redis

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#include "store/redis/connection.hpp"
+
+#include "store/redis/dial.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace klock::redis {
+namespace {
+
+constexpr char k_auth = 'a';
+constexpr char k_select = 's';
+constexpr char k_set_name = 'n';
+constexpr char k_role = 'r';
+
+tl::unexpected<Fault> closed_fault() {
+  return fault(Cause::closed, ErrorKind::unreachable, "the server closed the connection",
+               "is it restarting?");
+}
+
+}  // namespace
+
+std::string describe_endpoint(const RedisUrl& url) {
+  const bool brackets = url.host.find(':') != std::string::npos;
+  return (brackets ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
+}
+
+Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Role role, Instant deadline,
+                                                 Interrupt interrupt) {
+  KLOCK_TRY(socket, dial(url, deadline, interrupt));
+  std::unique_ptr<Connection> connection(new Connection(std::move(socket)));
+  Pipeline login;
+  std::string& owed = connection->login_owed_;
+  if (!url.password.empty()) {
+    if (url.user.empty())
+      login.add({"AUTH", url.password.reveal()});
+    else
+      login.add({"AUTH", url.user, url.password.reveal()});
+    owed += k_auth;
+  }
+  if (url.database != 0) {
+    login.add({"SELECT", std::to_string(url.database)});
+    owed += k_select;
+  }
+  login.add({"CLIENT", "SETNAME", "klock"});
+  owed += k_set_name;
+  if (role == Role::master) {
+    login.add({"ROLE"});
+    owed += k_role;
+  }
+  connection->login_ = login.bytes();
+  return connection;
+}
+
+Io<void> Connection::write(const Pipeline& commands, Instant deadline, Interrupt interrupt) {
+  if (login_.empty()) return send_all(commands.bytes(), deadline, interrupt);
+  const std::string bytes = login_ + commands.bytes();
+  login_.clear();
+  return send_all(bytes, deadline, interrupt);
+}
+
+Io<void> Connection::await(short events, Instant deadline, Interrupt interrupt) {
+  switch (wait_ready(socket_.get(), events, deadline, interrupt)) {
+    case Ready::interrupted:
+      return interrupted_fault();
+    case Ready::timeout:
+      return timeout_fault();
+    case Ready::descriptor:
+      break;
+  }
+  return {};
+}
+
+Io<void> Connection::send_all(const std::string& bytes, Instant deadline, Interrupt interrupt) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t sent = send(socket_.get(), bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
+    if (sent >= 0) {
+      done += static_cast<std::size_t>(sent);
+      continue;
+    }
+    if (errno == EINTR) continue;
+    // The server may have said why before it hung up: the next read tells.
+    if (errno == EPIPE || errno == ECONNRESET) return {};
+    if (errno != EAGAIN && errno != ENOBUFS) return closed_fault();
+    KLOCK_CHECK(await(POLLOUT, deadline, interrupt));
+  }
+  return {};
+}
+
+Io<Reply> Connection::read(Instant deadline, Interrupt interrupt) {
+  if (!login_owed_.empty()) KLOCK_CHECK(read_login(deadline, interrupt));
+  return read_reply(deadline, interrupt);
+}
+
+Io<void> Connection::read_login(Instant deadline, Interrupt interrupt) {
+  while (!login_owed_.empty()) {
+    KLOCK_TRY(reply, read_reply(deadline, interrupt));
+    const char step = login_owed_.front();
+    login_owed_.erase(0, 1);
+    if (step == k_role && !reply.is_error() && reply.text_at(0) != "master")
+      return fault(Cause::later, ErrorKind::not_ready, "the server is no master",
+                   "is a failover on its way?");
+    if (!reply.is_error()) continue;
+    Fault meaning = step == k_auth ? login_fault_of(reply.text) : fault_of(reply.text);
+    if (step != k_set_name && step != k_role && meaning.cause == Cause::final) meaning.cause = Cause::login;
+    // A server that refuses just the name is fine. But it may hang up after this answer: a refusal that it
+    // gives to everything (NOAUTH, DENIED, too many clients) must not be lost.
+    const bool name_alone = meaning.cause == Cause::no_permission ||
+                            meaning.error.kind == ErrorKind::protocol ||
+                            reply.text.starts_with("ERR unknown");
+    // One that does not tell its role is taken for what the others say of it.
+    if ((step == k_set_name || step == k_role) && name_alone) continue;
+    return tl::unexpected<Fault>(meaning);
+  }
+  return {};
+}
+
+Io<Reply> Connection::read_reply(Instant deadline, Interrupt interrupt) {
+  std::array<char, 16 * 1024> buffer;
+  for (;;) {
+    auto reply = reader_.next();
+    if (!reply) return tl::unexpected<Fault>(Fault{Cause::final, std::move(reply).error()});
+    if (reply->has_value()) return std::move(**reply);
+    KLOCK_CHECK(await(POLLIN, deadline, interrupt));
+    const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (size > 0)
+      reader_.feed(buffer.data(), static_cast<std::size_t>(size));
+    else if (size == 0 || (errno != EINTR && errno != EAGAIN))
+      return closed_fault();
+  }
+}
+
+}  // namespace klock::redis

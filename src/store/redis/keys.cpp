@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "store/redis/keys.hpp"
+
+#include "lease/statistics.hpp"
+
+namespace klock::redis {
+namespace {
+
+bool has_hash_tag(std::string_view key) {
+  const auto open = key.find('{');
+  if (open == std::string_view::npos) return false;
+  const auto close = key.find('}', open + 1);
+  return close != std::string_view::npos && close > open + 1;
+}
+
+}  // namespace
+
+LockKeys::LockKeys(std::string_view lock_key, std::string_view prefix, std::string_view group)
+    : key(lock_key),
+      index(index_key(prefix)),
+      events(events_key(prefix)),
+      groups(groups_key(prefix)),
+      stats(stats_key(prefix, group)),
+      other_stats(stats_key(prefix, k_other_group)) {
+  const std::string base = has_hash_tag(key) ? key + ":klock:" : "{" + key + "}:";
+  holders = base + "holders";
+  waiters = base + "waiters";
+  queue = base + "queue";  // the scripts derive the channels from this name
+  fence = base + "fence";
+  requests = base + "requests";
+  readers = base + "readers";
+  slots = base + "slots";
+  joined = base + "joined";
+  channel_prefix = base + "wake:";
+  once_prefix = base + "once:";
+}
+
+std::string index_key(std::string_view prefix) {
+  return "{" + std::string(prefix) + "}:index";
+}
+
+std::string groups_key(std::string_view prefix) {
+  return "{" + std::string(prefix) + "}:groups";
+}
+
+std::string stats_key(std::string_view prefix, std::string_view group) {
+  return "{" + std::string(prefix) + "}:stats:" + std::string(group);
+}
+
+std::string events_key(std::string_view prefix) {
+  return "{" + std::string(prefix) + "}:events";
+}
+
+}  // namespace klock::redis

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+#include "store/redis/lock_reader.hpp"
+
+#include "store/redis/digest.hpp"
+#include "store/redis/keys.hpp"
+#include "store/redis/record.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <unordered_map>
+
+namespace klock::redis {
+namespace {
+
+// A lock that changes hands between two commands is read again.
+constexpr int k_tries = 5;
+constexpr std::string_view k_mark = "klock:shared";   // several hold it; as in common.lua
+constexpr std::string_view k_longest_value = "4095";  // the last byte that is read; as in common.lua
+
+// A hash as HGETALL gives it; what is none is empty.
+using Entries = std::unordered_map<std::string_view, std::string_view>;
+
+Entries entries_of(const Reply& reply) {
+  Entries entries;
+  for (std::size_t i = 0; i + 1 < reply.items.size(); i += 2)
+    entries[reply.text_at(i)] = reply.text_at(i + 1);
+  return entries;
+}
+
+// Nothing there is "", which no entry can be read from.
+std::string_view find(const Entries& entries, std::string_view token) {
+  const auto found = entries.find(token);
+  return found == entries.end() ? std::string_view() : found->second;
+}
+
+// Of several one that runs makes it held.
+void take_occupant(LockState& state, Occupant&& occupant) {
+  if (state.occupancy != Occupancy::held)
+    state.occupancy = occupant.holder.cooldown ? Occupancy::cooldown : Occupancy::held;
+  state.mode = occupant.mode;
+  if (occupant.slots != 0) state.slots = occupant.slots;
+  if (state.lock.name.empty()) state.lock.name = std::move(occupant.name);
+  state.holders.push_back(std::move(occupant.holder));
+}
+
+std::int64_t milliseconds_of(const Reply& time) {
+  return time.items.size() == 2 ? time.number_at(0) * 1000 + time.number_at(1) / 1000 : wall_ms();
+}
+
+// Who has this token, or what else the string is.
+Occupant occupant_of(std::string_view key, std::string_view token, std::int64_t size, std::int64_t pttl,
+                     const Entries& holders, const Entries& waiters, std::int64_t now_ms) {
+  const std::string digest = digest_of("string", std::to_string(size) + ":" + std::string(token));
+  return occupant(
+      {key, "string", token, size, digest, {}, pttl, find(holders, token), find(waiters, token), now_ms});
+}
+
+// Of a hash its fields, of a sorted set its members, as far as they were asked for.
+std::vector<std::string_view> members_of(const Reply& fields, const Reply& members) {
+  std::vector<std::string_view> texts;
+  const std::vector<Reply>& pairs = fields.at(1).items;
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) texts.emplace_back(pairs[i].text);
+  for (const Reply& member : members.items) texts.emplace_back(member.text);
+  return texts;
+}
+
+// The answers to one lock's part of the first round.
+enum { a_value, a_size, a_pttl, a_holders, a_queue, a_waiters, a_readers, a_slots, a_value_again, k_answers };
+// To the closer look at what is no string. Only the size command for its type has an answer.
+constexpr std::string_view k_sizes[] = {"HLEN", "LLEN", "SCARD", "ZCARD", "XLEN"};
+enum { b_type, b_dump, b_fields, b_members, b_sizes };
+
+}  // namespace
+
+struct LockReader::Look {
+  Look(LockName lock, std::string_view prefix) : keys(lock.key, prefix) { state.lock = std::move(lock); }
+
+  void ask(Pipeline& out) const;
+  void hear(const Reply* answers, std::int64_t now_ms);
+  void ask_closer(Pipeline& out) const;
+  const Reply* hear_closer(const Reply* answers);
+
+  const LockKeys keys;
+  LockState state;
+  std::optional<Fault> fault;
+  bool settled = false;
+  bool other_type = false;  // something else than a string stands there
+  std::int64_t pttl = 0;
+  struct Listener {
+    std::size_t waiter;  // in state.waiters
+    std::string channel;
+  };
+  std::vector<Listener> listeners;  // waiters who count only if they have a connection
+
+ private:
+  void hear_several(const Reply& members, const Entries& holders, const Entries& waiters,
+                    std::int64_t now_ms);
+  void hear_queue(const Reply& queue, const Entries& waiters, std::int64_t now_ms);
+};
+
+void LockReader::Look::ask(Pipeline& out) const {
+  out.add({"GETRANGE", keys.key, "0", k_longest_value});
+  out.add({"STRLEN", keys.key});
+  out.add({"PTTL", keys.key});
+  out.add({"HGETALL", keys.holders});
+  out.add({"ZRANGE", keys.queue, "0", "999"});
+  out.add({"HGETALL", keys.waiters});
+  out.add({"ZRANGE", keys.readers, "0", "999", "WITHSCORES"});
+  out.add({"ZRANGE", keys.slots, "0", "999", "WITHSCORES"});
+  out.add({"GETRANGE", keys.key, "0", k_longest_value});
+}
+
+void LockReader::Look::hear(const Reply* answers, std::int64_t now_ms) {
+  const LockName lock = state.lock;
+  state = LockState{};
+  state.lock = lock;
+  listeners.clear();
+  other_type = answers[a_value].text.starts_with("WRONGTYPE");
+  for (const Reply* answer = answers; answer != answers + k_answers; ++answer) {
+    // A key of another type is nobody's entry.
+    if (!answer->is_error() || answer->text.starts_with("WRONGTYPE")) continue;
+    fault = fault_of(answer->text);
+    return;
+  }
+  settled = answers[a_value].text == answers[a_value_again].text;
+  pttl = answers[a_pttl].integer;
+  const Entries holders = entries_of(answers[a_holders]);
+  const Entries waiters = entries_of(answers[a_waiters]);
+  constexpr std::int64_t k_no_key = -2;
+  const bool nothing = pttl == k_no_key;
+  if (!other_type && (nothing || answers[a_value].text == k_mark)) {
+    hear_several(answers[a_readers], holders, waiters, now_ms);
+    hear_several(answers[a_slots], holders, waiters, now_ms);
+  }
+  if (!other_type && !nothing && state.holders.empty())
+    take_occupant(state, occupant_of(keys.key, answers[a_value].text, answers[a_size].integer, pttl, holders,
+                                     waiters, now_ms));
+  hear_queue(answers[a_queue], waiters, now_ms);
+}
+
+// Members with the time when their lease ends.
+void LockReader::Look::hear_several(const Reply& members, const Entries& holders, const Entries& waiters,
+                                    std::int64_t now_ms) {
+  for (std::size_t i = 0; i + 1 < members.items.size(); i += 2) {
+    const std::string& token = members.items[i].text;
+    const std::int64_t left = members.number_at(i + 1) - now_ms;
+    if (left > 0)
+      take_occupant(state, occupant_of(keys.key, token, std::ssize(token), left, holders, waiters, now_ms));
+  }
+}
+
+void LockReader::Look::hear_queue(const Reply& queue, const Entries& waiters, std::int64_t now_ms) {
+  for (const Reply& token : queue.items) {
+    auto entry = parse_wait_entry(find(waiters, token.text));
+    if (!entry || entry->alive_until_ms <= now_ms) continue;
+    if (!entry->polls) listeners.push_back({state.waiters.size(), keys.channel(Token{token.text}.id())});
+    if (state.lock.name.empty()) state.lock.name = std::move(entry->details.name);
+    state.waiters.push_back({std::move(entry->details.who), entry->mode,
+                             Milliseconds(std::max<std::int64_t>(now_ms - entry->since_ms, 0))});
+  }
+}
+
+void LockReader::Look::ask_closer(Pipeline& out) const {
+  if (other_type) {
+    out.add({"TYPE", keys.key});
+    out.add({"DUMP", keys.key});
+    out.add({"HSCAN", keys.key, "0", "COUNT", "10"});
+    out.add({"ZRANGE", keys.key, "0", "9"});
+    for (const std::string_view size : k_sizes) out.add({size, keys.key});
+  }
+  if (listeners.empty()) return;
+  std::vector<std::string_view> words{"PUBSUB", "NUMSUB"};
+  for (const Listener& listener : listeners) words.push_back(listener.channel);
+  out.add(words);
+}
+
+// Returns where the next lock's answers begin.
+const Reply* LockReader::Look::hear_closer(const Reply* answers) {
+  if (other_type) {
+    const std::string& type = answers[b_type].text;
+    std::int64_t size = -1;
+    for (std::size_t i = 0; i < std::size(k_sizes); ++i)
+      if (!answers[b_sizes + i].is_error() && answers[b_sizes + i].integer > 0)
+        size = answers[b_sizes + i].integer;
+    const Reply& dump = answers[b_dump];
+    const std::string digest =
+        digest_of(type, dump.type == Reply::Type::string ? dump.text : std::to_string(size));
+    // "none": it has gone by now.
+    if (type != "none") {
+      const auto members = members_of(answers[b_fields], answers[b_members]);
+      take_occupant(state, occupant({keys.key, type, {}, size, digest, members, pttl}));
+    }
+    answers += b_sizes + std::size(k_sizes);
+  }
+  if (listeners.empty()) return answers;
+  const Reply& counts = *answers++;
+  if (counts.is_error()) return answers;
+  // From the end, so that the indices stay true.
+  for (std::size_t i = listeners.size(); i-- > 0;)
+    if (counts.number_at(2 * i + 1) == 0)
+      state.waiters.erase(state.waiters.begin() + static_cast<std::ptrdiff_t>(listeners[i].waiter));
+  return answers;
+}
+
+Io<void> LockReader::look(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt) {
+  Pipeline out;
+  out.add({"TIME"});
+  for (const Look* look : looks) look->ask(out);
+  KLOCK_TRY(answers, client_.commands(out, deadline, interrupt));
+  const std::int64_t now_ms = milliseconds_of(answers[0]);
+  const Reply* next = answers.data() + 1;
+  for (Look* look : looks) {
+    look->hear(next, now_ms);
+    next += k_answers;
+  }
+  return {};
+}
+
+Io<void> LockReader::look_closer(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt) {
+  Pipeline out;
+  for (const Look* look : looks) look->ask_closer(out);
+  if (out.count() == 0) return {};
+  KLOCK_TRY(answers, client_.commands(out, deadline, interrupt));
+  const Reply* next = answers.data();
+  for (Look* look : looks) next = look->hear_closer(next);
+  return {};
+}
+
+Io<std::vector<Io<LockState>>> LockReader::read(const std::vector<LockName>& locks, Instant deadline,
+                                                Interrupt interrupt) {
+  std::vector<Look> looks;
+  looks.reserve(locks.size());
+  for (const LockName& lock : locks) looks.emplace_back(lock, prefix_);
+  std::vector<Look*> open;
+  for (Look& look : looks) open.push_back(&look);
+  for (int round = 0; round < k_tries && !open.empty(); ++round) {
+    KLOCK_CHECK(look(open, deadline, interrupt));
+    std::erase_if(open, [](const Look* look) { return look->settled || look->fault; });
+  }
+  std::vector<Look*> good;
+  for (Look& look : looks)
+    if (!look.fault) good.push_back(&look);
+  KLOCK_CHECK(look_closer(good, deadline, interrupt));
+  std::vector<Io<LockState>> states;
+  states.reserve(looks.size());
+  for (Look& look : looks) {
+    if (look.fault)
+      states.emplace_back(tl::unexpected<Fault>(*std::move(look.fault)));
+    else
+      states.emplace_back(std::move(look.state));
+  }
+  return states;
+}
+
+}  // namespace klock::redis

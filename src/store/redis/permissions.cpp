@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include "store/redis/permissions.hpp"
+
+#include "store/redis/keys.hpp"
+#include "store/redis/protocol.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace klock::redis {
+namespace {
+
+// No script has this digest. The server checks the rights on the keys before it looks for the script.
+constexpr const char* k_no_script = "0000000000000000000000000000000000000000";
+constexpr const char* k_name = "NAME";  // of a lock, in what is shown
+
+std::vector<std::string> names_of(const LockKeys& keys) {
+  return {keys.key,      keys.holders, keys.waiters, keys.queue,  keys.fence,
+          keys.requests, keys.readers, keys.slots,   keys.joined, keys.once_key("KEY")};
+}
+
+struct Refusals {
+  std::vector<std::string> commands;
+  std::vector<std::string> keys;
+  std::vector<std::string> channels;
+  bool any() const { return !commands.empty() || !keys.empty() || !channels.empty(); }
+};
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void note(std::vector<std::string>& names, const std::string& name) {
+  if (!has(names, name)) names.push_back(name);
+}
+
+// Redis and Valkey: "... no permissions to run the 'x' command", "... to access one of the keys ...", "... a
+// key", "... channels ...".
+void note_refusal(Refusals& refusals, const Trial& trial, const std::string& answer) {
+  const auto says = [&](const char* word) { return answer.find(word) != std::string::npos; };
+  if (answer.starts_with("NOPERM") && !says("to run ") && says("channel"))
+    note(refusals.channels, trial.touches);
+  else if (answer.starts_with("NOPERM") && !says("to run ") && says("key"))
+    note(refusals.keys, trial.touches);
+  else
+    note(refusals.commands, trial.words[0]);
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string describe(const Refusals& refusals) {
+  std::string text = "this user may not";
+  const char* between = " ";
+  const auto add = [&](const char* doing, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    text += between + std::string(doing) + joined(names);
+    between = ", nor ";
+  };
+  add("run ", refusals.commands);
+  add("use the keys ", refusals.keys);
+  add("use the channels ", refusals.channels);
+  return text;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
+// "{klock:NAME}:holders" -> "{klock:*": the same for every name.
+std::string pattern_of(const std::string& shown) {
+  const auto at = shown.find(k_name);
+  return at == std::string::npos ? shown : shown.substr(0, at) + "*";
+}
+
+std::string remedy_for(const Refusals& refusals) {
+  std::vector<std::string> rights;
+  for (const std::string& command : refusals.commands) note(rights, " +" + lower(command));
+  for (const std::string& key : refusals.keys) note(rights, " ~" + pattern_of(key));
+  for (const std::string& channel : refusals.channels) note(rights, " &" + pattern_of(channel));
+  std::string text = "ACL SETUSER USER";
+  for (const std::string& right : rights) text += right;
+  return text;
+}
+
+struct Consequence {
+  Need need;
+  Severity severity;
+  const char* subject;
+  const char* text;
+};
+
+constexpr std::array<Consequence, 5> k_consequences{{
+    {Need::lock, Severity::danger, "permissions", "no lock can be taken and kept"},
+    {Need::channels, Severity::warning, "channels",
+     "waiters are not woken but look again four times a second"},
+    {Need::index, Severity::warning, "index", "klock list and the completions do not show this user's locks"},
+    {Need::log, Severity::warning, "log", "klock log and klock stats do not show what this user does"},
+    {Need::status, Severity::warning, "status", "klock status and klock list do not work for this user"},
+}};
+
+Finding judge_writes(const Reply& reply) {
+  if (!reply.is_error()) return {Severity::ok, "writes", "taken"};
+  const Error error = fault_of(reply.text).error;
+  return {Severity::danger, "writes", error.what, error.hint};
+}
+
+}  // namespace
+
+std::vector<Trial> trials(const std::string& prefix, const std::string& name) {
+  const LockKeys keys(prefix + name, prefix);
+  const LockKeys shown(prefix + k_name, prefix);
+  const std::string channel = keys.channel("doctor");
+  const std::string any_channel = shown.channel("*");
+  std::vector<Trial> all;
+  const auto add = [&](Need need, const std::string& touches, std::vector<std::string> words) {
+    all.push_back({need, std::move(words), touches});
+  };
+
+  const std::vector<std::string> real_names = names_of(keys);
+  const std::vector<std::string> shown_names = names_of(shown);
+  for (std::size_t i = 0; i < real_names.size(); ++i)
+    add(Need::lock, shown_names[i], {"EVALSHA", k_no_script, "1", real_names[i]});
+  add(Need::lock, "", {"EVAL", "return 1", "0"});
+  add(Need::lock, "", {"TIME"});
+  for (const char* command : {"TYPE", "GET", "PTTL", "DEL", "EXISTS"})
+    add(Need::lock, shown.key, {command, keys.key});
+  add(Need::lock, shown.key, {"SET", keys.key, "doctor", "XX", "PX", "1"});  // XX: only if it exists
+  add(Need::lock, shown.key, {"PEXPIRE", keys.key, "1"});
+  add(Need::lock, shown.holders, {"HGET", keys.holders, "doctor"});
+  add(Need::lock, shown.holders, {"HDEL", keys.holders, "doctor"});
+  add(Need::lock, shown.holders, {"HSET", keys.holders, "doctor", "1", "doctor"});  // a value is missing
+  add(Need::lock, shown.queue, {"ZADD", keys.queue, "XX", "1", "doctor"});
+  add(Need::lock, shown.queue, {"ZCARD", keys.queue});
+  for (const char* command : {"ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE"})
+    add(Need::lock, shown.queue, {command, keys.queue, "0", "0"});
+  for (const char* command : {"ZRANK", "ZREM", "ZSCORE"})
+    add(Need::lock, shown.queue, {command, keys.queue, "doctor"});
+
+  add(Need::index, shown.index, {"EVALSHA", k_no_script, "1", keys.index});
+  add(Need::index, shown.index, {"ZSCORE", keys.index, keys.key});
+  add(Need::index, shown.queue, {"ZREMRANGEBYSCORE", keys.queue, "0", "0"});
+
+  add(Need::log, shown.events, {"EVALSHA", k_no_script, "1", keys.events});
+  add(Need::log, shown.events, {"XADD", keys.events, "MAXLEN", "doctor", "*", "a", "b"});  // no number
+  add(Need::log, shown.groups, {"EVALSHA", k_no_script, "1", keys.groups});
+  add(Need::log, shown.other_stats, {"EVALSHA", k_no_script, "1", keys.other_stats});
+  add(Need::log, shown.events, {"XRANGE", keys.events, "0", "0"});
+
+  add(Need::status, shown.key, {"GETRANGE", keys.key, "0", "0"});
+  add(Need::status, shown.key, {"STRLEN", keys.key});
+  add(Need::status, shown.holders, {"HGETALL", keys.holders});
+
+  add(Need::channels, any_channel, {"PUBLISH", channel, "doctor"});
+  add(Need::channels, any_channel, {"PUBSUB", "NUMSUB", channel});
+  add(Need::channels, "", {"UNSUBSCRIBE"});
+  add(Need::channels, "", {"MULTI"});
+  add(Need::channels, "", {"EXEC"});
+  add(Need::channels, any_channel, {"SUBSCRIBE", channel});
+  return all;
+}
+
+std::vector<Finding> judge_permissions(const std::vector<Trial>& trials, const std::vector<Reply>& replies) {
+  std::array<Refusals, k_consequences.size()> refusals;
+  std::vector<Finding> findings;
+  const auto of = [&](Need need) -> Refusals& { return refusals.at(static_cast<std::size_t>(need)); };
+  for (std::size_t i = 0; i < trials.size() && i < replies.size(); ++i) {
+    const Trial& trial = trials[i];
+    const Reply& reply = replies[i];
+    // What locks themselves miss need not be said again.
+    const Refusals& locks = of(Need::lock);
+    const bool told =
+        trial.need != Need::lock && (has(locks.commands, trial.words[0]) || has(locks.keys, trial.touches));
+    if (reply.is_error() && forbids(reply.text)) {
+      if (!told) note_refusal(of(trial.need), trial, reply.text);
+    } else if (trial.words[0] == "SET") {
+      findings.push_back(judge_writes(reply));
+    } else if (trial.need == Need::index && reply.is_error() && reply.text.starts_with("WRONGTYPE")) {
+      findings.push_back({Severity::warning, "index",
+                          "the key " + trial.touches + " is in use for something else: klock list is blind",
+                          "rename that key, or choose another --prefix"});
+    }
+  }
+  if (!of(Need::lock).any()) findings.push_back({Severity::ok, "permissions", "all that locks need"});
+  for (const auto& [need, severity, subject, consequence] : k_consequences)
+    if (of(need).any())
+      findings.push_back({severity, subject, describe(of(need)) + ": " + consequence, remedy_for(of(need))});
+  return findings;
+}
+
+}  // namespace klock::redis

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "store/redis/protocol.hpp"
+
+#include <hiredis/hiredis.h>
+
+#include <new>
+
+namespace klock::redis {
+namespace {
+
+struct Meaning {
+  std::string_view prefix;  // of the error reply
+  Cause cause;
+  ErrorKind kind;
+  const char* what;
+  const char* hint;
+  bool quote;  // add the server's words
+};
+
+constexpr const char* k_login_hint =
+    "give a user and password in the URL, KLOCK_PASSWORD_FILE or REDISCLI_AUTH";
+constexpr const char* k_acl_hint =
+    "the user needs the keys, channels and commands listed under ACL in klock(1)";
+
+constexpr Meaning k_meanings[] = {
+    {"NOSCRIPT", Cause::no_script, ErrorKind::protocol, "the server does not know our script", "", false},
+    {"NOAUTH", Cause::final, ErrorKind::refused, "the server wants a login", k_login_hint, false},
+    {"ERR Protocol error: unauthenticated", Cause::final, ErrorKind::refused, "the server wants a login",
+     k_login_hint, false},
+    {"WRONGPASS", Cause::final, ErrorKind::refused, "the server did not accept the login", k_login_hint,
+     false},
+    {"ERR invalid password", Cause::final, ErrorKind::refused, "the server did not accept the login",
+     k_login_hint, false},
+    {"ERR AUTH", Cause::final, ErrorKind::refused, "the server has no password but we were given one",
+     "take it out of the configuration", false},
+    {"ERR Client sent AUTH", Cause::final, ErrorKind::refused,
+     "the server has no password but we were given one", "take it out of the configuration", false},
+    {"NOPERM", Cause::no_permission, ErrorKind::refused, "the server forbids it", k_acl_hint, true},
+    {"ERR The user executing the script", Cause::no_permission, ErrorKind::refused, "the server forbids it",
+     k_acl_hint, true},
+    {"WRONGTYPE", Cause::final, ErrorKind::refused, "one of the lock's keys is in use for something else",
+     "choose another name or --prefix", true},
+    {"CROSSSLOT", Cause::final, ErrorKind::refused, "the lock's keys lie in different slots", "", true},
+    {"DENIED", Cause::final, ErrorKind::refused,
+     "the server is in protected mode and accepts only local clients",
+     "set a password there, or connect from its own host", false},
+    {"MOVED", Cause::final, ErrorKind::config, "the server is part of a Redis Cluster", "use a single server",
+     false},
+    {"ASK", Cause::final, ErrorKind::config, "the server is part of a Redis Cluster", "use a single server",
+     false},
+    {"ERR invalid DB index", Cause::final, ErrorKind::config, "the server has no such database",
+     "check the number in the URL", false},
+    {"ERR DB index is out of range", Cause::final, ErrorKind::config, "the server has no such database",
+     "check the number in the URL", false},
+    {"ERR SELECT is not allowed in cluster mode", Cause::final, ErrorKind::config,
+     "a Redis Cluster has only database 0", "check the number in the URL", false},
+    {"LOADING", Cause::later, ErrorKind::unreachable, "the server is still loading its data",
+     "try again later", false},
+    {"BUSY ", Cause::later, ErrorKind::not_ready, "the server is busy with somebody's script",
+     "try again later", false},
+    {"MASTERDOWN", Cause::later, ErrorKind::not_ready, "the server has lost its master", "", false},
+    {"TRYAGAIN", Cause::later, ErrorKind::not_ready, "the slot is being moved", "try again later", false},
+    {"CLUSTERDOWN", Cause::later, ErrorKind::not_ready, "the cluster is down", "", false},
+    {"OOM", Cause::final, ErrorKind::not_ready, "the server is out of memory",
+     "raise maxmemory or make room there", false},
+    {"MISCONF", Cause::final, ErrorKind::not_ready, "the server cannot save its data and refuses to write",
+     "look at its log and disk", false},
+    {"READONLY", Cause::not_master, ErrorKind::not_ready, "the server is a read-only replica",
+     "give the master's address", false},
+    {"NOREPLICAS", Cause::final, ErrorKind::not_ready, "the server misses its replicas and refuses to write",
+     "bring them back, or lower min-replicas-to-write there", false},
+    {"ERR max number of clients", Cause::final, ErrorKind::not_ready, "the server has too many clients",
+     "raise maxclients there", false},
+    {"ERR unknown command", Cause::final, ErrorKind::refused,
+     "the server does not know a command that klock needs",
+     "klock needs Redis or Valkey 5.0 or later, with scripting", true},
+};
+
+// Redis before 7.0 wraps the error of a command in a script into "ERR Error running script (...): ...: -OOM
+// ...".
+std::string_view unwrap(std::string_view error) {
+  if (!error.starts_with("ERR Error running script")) return error;
+  const auto dash = error.rfind(": -");
+  return dash == std::string_view::npos ? error : error.substr(dash + 3);
+}
+
+// Without the words of ours that Redis repeats after an unknown command, and without the place in our script.
+std::string quoted(std::string_view error) {
+  std::size_t end = 200;
+  for (const std::string_view noise : {", with args", " script: ", " in script."})
+    end = std::min(end, error.find(noise));
+  return std::string(error.substr(0, end));
+}
+
+}  // namespace
+
+tl::unexpected<Fault> interrupted_fault() {
+  return fault(Cause::interrupted, ErrorKind::unreachable, "interrupted");
+}
+
+tl::unexpected<Fault> timeout_fault() {
+  return fault(Cause::timeout, ErrorKind::unreachable, "the server did not answer in time",
+               "is it stopped, overloaded, or behind a firewall?");
+}
+
+Fault fault_of(std::string_view error_reply) {
+  const std::string_view error = unwrap(error_reply);
+  for (const Meaning& meaning : k_meanings) {
+    if (!error.starts_with(meaning.prefix)) continue;
+    std::string what = meaning.what;
+    if (meaning.quote) what += ": " + quoted(error);
+    return {meaning.cause, Error{meaning.kind, std::move(what), meaning.hint}};
+  }
+  return {Cause::final, Error{ErrorKind::protocol, "the server answered: " + quoted(error), ""}};
+}
+
+bool forbids(std::string_view error_reply) {
+  return error_reply.starts_with("NOPERM") || error_reply.starts_with("ERR unknown command");
+}
+
+Fault login_fault_of(std::string_view error_reply) {
+  for (const Meaning& meaning : k_meanings)
+    if (error_reply.starts_with(meaning.prefix) && !meaning.quote)
+      return {meaning.cause, Error{meaning.kind, meaning.what, meaning.hint}};
+  return {Cause::final, Error{ErrorKind::refused, "the server did not accept the login", k_login_hint}};
+}
+
+void Pipeline::append(const std::string_view* words, std::size_t count) {
+  std::vector<const char*> texts(count);
+  std::vector<std::size_t> sizes(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    texts[i] = words[i].data() != nullptr ? words[i].data() : "";
+    sizes[i] = words[i].size();
+  }
+  char* command = nullptr;
+  const auto size = redisFormatCommandArgv(&command, static_cast<int>(count), texts.data(), sizes.data());
+  if (size < 0) throw std::bad_alloc();
+  bytes_.append(command, static_cast<std::size_t>(size));
+  redisFreeCommand(command);
+  ++count_;
+}
+
+}  // namespace klock::redis

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "store/redis/route.hpp"
+
+#include "store/redis/sentinel.hpp"
+
+namespace klock::redis {
+namespace {
+
+class DirectRoute final : public Route {
+ public:
+  explicit DirectRoute(const RedisUrl& url) : url_(url) {}
+
+  Io<std::unique_ptr<Connection>> open(Instant deadline, Interrupt interrupt) override {
+    return Connection::open(url_, Role::any, deadline, interrupt);
+  }
+
+ private:
+  const RedisUrl url_;
+};
+
+std::string login_of(const RedisUrl& url) {
+  return url.password.empty() ? "" : url.user + ":***@";
+}
+
+std::string database_of(const RedisUrl& url) {
+  return url.database == 0 ? "" : "/" + std::to_string(url.database);
+}
+
+std::string describe_url(const RedisUrl& url) {
+  if (!url.socket_path.empty())
+    return "unix://" + url.socket_path + (url.database != 0 ? "?db=" + std::to_string(url.database) : "");
+  return "redis://" + login_of(url) + describe_endpoint(url) + database_of(url);
+}
+
+std::string describe_url(const SentinelUrl& url) {
+  std::string text = "redis-sentinel://" + login_of(url.server);
+  for (const RedisUrl& sentinel : url.sentinels)
+    text += (&sentinel == url.sentinels.data() ? "" : ",") + describe_endpoint(sentinel);
+  return text + "/" + url.master + database_of(url.server);
+}
+
+std::unique_ptr<Route> route_to(const RedisUrl& url) {
+  return std::make_unique<DirectRoute>(url);
+}
+std::unique_ptr<Route> route_to(const SentinelUrl& url) {
+  return std::make_unique<SentinelRoute>(url);
+}
+
+}  // namespace
+
+std::string describe(const Site& site) {
+  return std::visit([](const auto& url) { return describe_url(url); }, site);
+}
+
+std::unique_ptr<Route> make_route(const Site& site) {
+  return std::visit([](const auto& url) { return route_to(url); }, site);
+}
+
+}  // namespace klock::redis

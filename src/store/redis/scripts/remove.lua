@@ -1,0 +1,11 @@
+-- Removes exactly the hold that was shown, of whatever type. ARGV: fingerprint, request. {'done'|'changed'|'gone'}.
+if held == 'none' then return {'gone'} end
+local shown, token = find_shown(ARGV[1])
+if not shown then return {'changed'} end
+local holder = shown[1] ~= 'foreign' and token and holder_of(token)
+evict(token)
+log_removal(shown, token, holder, ARGV[2])
+if shown[1] ~= 'foreign' then order_stop(token, ARGV[2]) end
+hand_over()
+forget_in_index()
+return {'done'}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "lease/lock_store.hpp"
+#include "store/redis/client.hpp"
+#include "store/redis/keys.hpp"
+#include "store/redis/record.hpp"
+
+#include <array>
+#include <optional>
+#include <string>
+
+namespace klock::redis {
+
+// LockSession over the Redis server in charge: see scripts/acquire.lua, renew.lua and release.lua for what is
+// atomic.
+class Session final : public LockSession {
+ public:
+  Session(const Site& site, const std::string& prefix, Claim claim);
+
+  void begin(bool enqueue, Instant deadline, Interrupt interrupt) override;
+  Result<Attempt> attempt(bool enqueue, Instant deadline, Interrupt interrupt) override;
+  Result<Wake> await_news(Instant until, Interrupt interrupt) override;
+  void withdraw(Instant deadline) override;
+  Result<Renewal> renew(Instant deadline, Interrupt interrupt) override;
+  Result<Renewal> confirm(Instant deadline, Interrupt interrupt) override;
+  Result<Released> release(Instant deadline, Interrupt interrupt) override;
+  Result<Released> complete(Instant deadline, Interrupt interrupt) override;
+  Status count_min_hold(bool counts) override;
+  void explain_end(EventKind of_waiter, std::string reason) override;
+  void note_lost(const std::string& reason) override;
+
+ private:
+  enum class How { enqueue, once, claim };
+
+  ScriptCall acquire_call(How how);
+  ScriptCall renew_call(std::string_view ttl);
+  const char* whose() const;
+  bool has_joined() const { return token_ != claim_.token.value; }
+  Result<Attempt> take(How how, Instant deadline, Interrupt interrupt);
+  Io<void> check_replicas(Instant deadline, Interrupt interrupt);
+  Result<std::optional<Attempt>> hear(const Reply& answer, How how);
+  Lease held(const Reply& answer);
+  Lease joined(const Reply& answer);
+  Busy busy(const Reply& answer, How how);
+  Instant when_to_look(const Busy& busy, std::int64_t pttl) const;
+  Result<Renewal> renewal(const Reply& answer);
+  Result<Renewal> confirm_or_renew(std::string_view ttl, Instant deadline, Interrupt interrupt);
+  Io<Released> await_end(Instant deadline, Interrupt interrupt);
+  Io<Released> release_once(Instant deadline, Interrupt interrupt);
+  Result<Wake> await_as_holder(Instant until, Interrupt interrupt);
+  Result<Wake> listen(Instant until, Interrupt interrupt);
+  Result<Wake> watch_connection(Instant until, Interrupt interrupt);
+
+  const Claim claim_;
+  const LockKeys keys_;
+  const std::string once_key_;
+  const std::string mode_;
+  const std::string details_;
+  const std::string ttl_;
+  const std::string waiter_life_;
+  const std::string max_waiters_;
+  std::string token_;         // of the hold: ours, or the ancestor's that we joined
+  std::string hold_mode_;     // likewise
+  std::string marker_;        // to be left at the release; empty: none
+  std::string keep_;          // its life
+  std::string number_ = "0";  // our number in the queue
+  std::string fence_ = "0";
+  std::string min_hold_ = "0";                    // as far as it counts
+  EventKind end_of_waiter_ = EventKind::gave_up;  // for the log
+  std::string end_reason_;
+  bool loss_told_ = false;  // by the renewal that found it out
+  std::optional<How> begun_;
+  bool tried_ = false;    // else whatever hold our token has is kept by another process
+  bool granted_ = false;  // told so, not claimed yet
+  bool holding_ = false;
+  bool release_sent_ = false;
+  Instant look_at_ = k_never;  // as told by whoever handed the lock to the waiter before us
+  Client client_;
+};
+
+}  // namespace klock::redis

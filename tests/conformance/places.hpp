@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "config/store_url.hpp"
+#include "lease/lock_store.hpp"
+#include "store/open.hpp"
+#include "support/redis_server.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+
+namespace klock::test {
+
+// Where a store under test lives, and what can happen to it there.
+class Place {
+ public:
+  Place() = default;
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  virtual ~Place() = default;
+
+  virtual std::string url() const = 0;
+  std::unique_ptr<LockStore> open() const { return open_store(*parse_store_url(url()), "klock:"); }
+
+  virtual void lose_record(const std::string& key) = 0;  // somebody deletes what says that it is held
+  virtual void stall() {}                                // the server answers nothing until resume()
+  virtual void resume() {}
+};
+
+class LocalPlace : public Place {
+ public:
+  LocalPlace() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "klock-conformance-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
+    directory_ = pattern;
+  }
+  ~LocalPlace() override { std::filesystem::remove_all(directory_); }
+
+  std::string url() const override { return "local:" + directory_.string(); }
+  void lose_record(const std::string&) override {
+    for (const auto& entry : std::filesystem::directory_iterator(directory_))
+      std::filesystem::remove(entry.path());
+  }
+
+ private:
+  std::filesystem::path directory_;
+};
+
+class RedisPlace : public Place {
+ public:
+  explicit RedisPlace(bool over_socket) : over_socket_(over_socket) {
+    server_.command({"PING"});  // once this is answered it listens on the socket too
+  }
+
+  std::string url() const override {
+    return over_socket_ ? "unix://" + server_.socket_path() : server_.url();
+  }
+  void lose_record(const std::string& key) override {
+    if (server_.number({"DEL", key}) != 1) throw std::runtime_error("no such key: " + key);
+  }
+  void stall() override { server_.freeze(); }
+  void resume() override { server_.thaw(); }
+
+ private:
+  const bool over_socket_;
+  RedisServer server_;
+};
+
+class SentinelPlace : public Place {
+ public:
+  std::string url() const override {
+    return "redis-sentinel://127.0.0.1:" + std::to_string(sentinel_->port()) + "/mymaster";
+  }
+  void lose_record(const std::string& key) override {
+    if (server_.number({"DEL", key}) != 1) throw std::runtime_error("no such key: " + key);
+  }
+  void stall() override { server_.freeze(); }
+  void resume() override { server_.thaw(); }
+
+ private:
+  RedisServer server_;
+  const std::unique_ptr<RedisServer> sentinel_ = RedisServer::sentinel_of(server_);
+};
+
+struct PlaceMaker {
+  const char* name;
+  std::unique_ptr<Place> (*make)();
+};
+inline void PrintTo(const PlaceMaker& maker, std::ostream* out) {
+  *out << maker.name;
+}
+
+inline const PlaceMaker k_local{"Local", [] { return std::unique_ptr<Place>(new LocalPlace); }};
+inline const PlaceMaker k_redis{"Redis", [] { return std::unique_ptr<Place>(new RedisPlace(false)); }};
+inline const PlaceMaker k_sentinel{"Sentinel", [] { return std::unique_ptr<Place>(new SentinelPlace); }};
+inline const PlaceMaker k_redis_socket{"RedisSocket",
+                                       [] { return std::unique_ptr<Place>(new RedisPlace(true)); }};
+
+}  // namespace klock::test

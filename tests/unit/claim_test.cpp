@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "lease/claim.hpp"
+
+#include "lease/hold_mark.hpp"
+#include "util/random.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+#include <string>
+
+namespace klock {
+namespace {
+
+TEST(Claims, TokensAreDistinctAndTheIdKeepsMostOfThemSecret) {
+  std::set<std::string> seen;
+  for (int i = 0; i < 1000; ++i) seen.insert(*random_hex128());
+  EXPECT_EQ(seen.size(), 1000u);
+  const Token token{*seen.begin()};
+  EXPECT_EQ(token.value.size(), 32u);
+  EXPECT_EQ(token.id().size(), 12u);
+}
+
+TEST(Claims, DescribesThisProcess) {
+  const Person self = describe_self("import", std::string(5000, 'm'));
+  EXPECT_EQ(self.pid, getpid());
+  EXPECT_FALSE(self.host.empty());
+  EXPECT_FALSE(self.user.empty());
+  EXPECT_FALSE(self.origin.empty());
+  EXPECT_EQ(self.message.size(), 1000u);
+  if (geteuid() == 0) {
+    EXPECT_EQ(self.user, "root");
+  }
+}
+
+TEST(Claims, OnlyAProcessOfThisBootAndNamespaceCanBeProvenDead) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  Person gone = describe_self("x", "");
+  gone.pid = child;
+  EXPECT_TRUE(provably_dead(gone, "no-such-lock", "0123456789ab"));
+  Person elsewhere = gone;
+  elsewhere.origin = "other";
+  EXPECT_FALSE(provably_dead(elsewhere, "no-such-lock", "0123456789ab"));
+  Person unknown = gone;
+  unknown.origin.clear();
+  EXPECT_FALSE(provably_dead(unknown, "no-such-lock", "0123456789ab"));
+  EXPECT_FALSE(provably_dead(describe_self("x", ""), "no-such-lock", "0123456789ab"));
+}
+
+TEST(Claims, ADescendantWithTheTokenKeepsAHoldAlive) {
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  waitpid(gone, nullptr, 0);
+  Person who = describe_self("x", "");
+  who.pid = gone;
+  for (const char* variable : {"KLOCK_TOKEN=feedfacefeed0000", "KLOCK_HELD=123412341234 feedfacefeed0000"}) {
+    const pid_t orphan = fork();
+    if (orphan == 0) {
+      const char* const environment[] = {variable, nullptr};
+      const char* const argv[] = {"sleep", "30", nullptr};
+      execve("/bin/sleep", const_cast<char* const*>(argv), const_cast<char* const*>(environment));
+      _exit(1);
+    }
+    const Instant limit = BootClock::now() + std::chrono::seconds(5);
+    while (provably_dead(who, "no-such-lock", "feedfacefeed") && BootClock::now() < limit)
+      usleep(1000);  // until it has exec'd
+    EXPECT_FALSE(provably_dead(who, "no-such-lock", "feedfacefeed")) << variable;
+    EXPECT_TRUE(provably_dead(who, "no-such-lock", "aaaaaaaaaaaa")) << variable;
+    kill(orphan, SIGKILL);
+    waitpid(orphan, nullptr, 0);
+  }
+}
+
+TEST(Claims, AProcessThatMarksAHoldKeepsItAlive) {
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  waitpid(gone, nullptr, 0);
+  Person who = describe_self("x", "");
+  who.pid = gone;
+  EXPECT_TRUE(provably_dead(who, "no-such-lock", "0123456789ab"));
+  Fd mark = mark_hold("0123456789ab");
+  EXPECT_FALSE(provably_dead(who, "no-such-lock", "0123456789ab"));
+  EXPECT_TRUE(provably_dead(who, "no-such-lock", "0123456789aa"));
+  mark.reset();
+  EXPECT_TRUE(provably_dead(who, "no-such-lock", "0123456789ab"));
+}
+
+}  // namespace
+}  // namespace klock

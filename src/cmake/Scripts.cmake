@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: MIT
-# Embeds the Lua scripts of src/store/redis/scripts: common.lua is put in front of each of the others, but for
-# those that begin with "-- On its own", and the SHA-1 that EVALSHA wants is computed here, so that no start of the program has to.
+# Embeds the Lua scripts of src/store/redis/scripts: log.lua and common.lua are put in front of each of the others, but for
+# those that begin with "-- On its own" or "-- With log.lua alone". What follows common.lua is a function whose answer
+# is returned with the notes that common.lua has taken. The SHA-1 that EVALSHA wants is computed here, so that no start of
+# the program has to.
 function(klock_embed_scripts directory output)
   file(READ ${directory}/common.lua common)
+  file(READ ${directory}/log.lua log)
   file(GLOB scripts CONFIGURE_DEPENDS ${directory}/*.lua)
   set(text "// Generated from ${directory}; do not edit.\n#pragma once\n\n#include \"store/redis/script.hpp\"\n\nnamespace klock::redis::scripts {\n\n")
   foreach(script IN LISTS scripts)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
     get_filename_component(name ${script} NAME_WE)
-    if(name STREQUAL "common")
+    if(name STREQUAL "common" OR name STREQUAL "log")
       continue()
     endif()
     file(READ ${script} body)
-    set(whole "${body}")
-    if(NOT body MATCHES "^-- On its own")
-      string(PREPEND whole "${common}")
+    if(body MATCHES "^-- On its own")
+      set(whole "${body}")
+    elseif(body MATCHES "^-- With log.lua alone")
+      set(whole "${log}${body}")
+    else()
+      set(whole "${log}${common}local function main()\n${body}end\nreturn with_notes(main())\n")
     endif()
     string(REGEX REPLACE "--[^\n]*" "" whole "${whole}")
     string(REGEX REPLACE "\n[ \t]+" "\n" whole "${whole}")

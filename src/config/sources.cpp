@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 namespace klock {
 namespace {
@@ -135,16 +136,27 @@ Status take_sentinel_password(Settings& settings, SentinelUrl& url) {
   return {};
 }
 
+// Those that keep locks; they have the same login.
+std::vector<RedisUrl*> servers_of(StoreUrl& url) {
+  if (auto* const server = std::get_if<RedisUrl>(&url)) return {server};
+  if (auto* const sentinel = std::get_if<SentinelUrl>(&url)) return {&sentinel->server};
+  std::vector<RedisUrl*> servers;
+  if (auto* const cluster = std::get_if<ClusterUrl>(&url))
+    for (RedisUrl& node : cluster->nodes) servers.push_back(&node);
+  return servers;
+}
+
 }  // namespace
 
 Status take_password(Settings& settings) {
-  auto* url = std::get_if<RedisUrl>(&settings.url);
-  if (auto* const sentinel = std::get_if<SentinelUrl>(&settings.url)) {
+  if (auto* const sentinel = std::get_if<SentinelUrl>(&settings.url))
     KLOCK_CHECK(take_sentinel_password(settings, *sentinel));
-    url = &sentinel->server;
-  }
-  if (!url) return {};
-  if (!url->password.empty()) {
+  const std::vector<RedisUrl*> servers = servers_of(settings.url);
+  if (servers.empty()) return {};
+  const auto set_password = [&](const Secret& password) {
+    for (RedisUrl* const server : servers) server->password = password;
+  };
+  if (!servers[0]->password.empty()) {
     if (settings.url_text.origin == Origin::flag)
       return failure(ErrorKind::usage,
                      "--url: a password on the command line can be read by everyone on this host",
@@ -155,10 +167,10 @@ Status take_password(Settings& settings) {
   }
   if (const char* const path = environment("KLOCK_PASSWORD_FILE")) {
     KLOCK_TRY(password, read_password("KLOCK_PASSWORD_FILE", path));
-    url->password = std::move(password);
+    set_password(password);
     settings.remarks.push_back("password from the file in KLOCK_PASSWORD_FILE");
   } else if (const char* const password = environment("REDISCLI_AUTH")) {
-    url->password = Secret(password);
+    set_password(Secret(password));
     settings.remarks.push_back("password from REDISCLI_AUTH");
   }
   return {};

@@ -12,7 +12,7 @@ namespace klock {
 namespace {
 
 constexpr std::string_view k_hidden = "***";
-constexpr std::array<std::string_view, 3> k_planned{"rediss", "redis-cluster", "redlock"};
+constexpr std::array<std::string_view, 2> k_planned{"rediss", "redlock"};
 constexpr std::uint16_t k_sentinel_port = 26379;
 
 // What is wrong with a URL, without any part of it.
@@ -166,6 +166,10 @@ tl::expected<Place, Wrong> take_place(std::string_view rest, RedisUrl& url) {
   return Place{authority, path};
 }
 
+tl::unexpected<Wrong> several_logins() {
+  return malformed("several '@'", "one login, before all hosts; in a password write @ as %40");
+}
+
 Parsed parse_tcp(std::string_view rest) {
   RedisUrl url;
   const auto place = take_place(rest, url);
@@ -179,6 +183,30 @@ Parsed parse_tcp(std::string_view rest) {
   return url;
 }
 
+// "host[:port],..." into `servers`, each made from `like`. Returns what is wrong, or "".
+std::string take_endpoints(std::string_view hosts, const RedisUrl& like, std::vector<RedisUrl>& servers) {
+  for (;;) {
+    const std::size_t comma = std::min(hosts.find(','), hosts.size());
+    RedisUrl& server = servers.emplace_back(like);
+    if (std::string wrong = take_endpoint(hosts.substr(0, comma), server); !wrong.empty()) return wrong;
+    if (comma == hosts.size()) return {};
+    hosts.remove_prefix(comma + 1);
+  }
+}
+
+Parsed parse_cluster(std::string_view rest) {
+  if (std::count(rest.begin(), rest.end(), '@') > 1) return several_logins();
+  RedisUrl login;
+  const auto place = take_place(rest, login);
+  if (!place) return tl::unexpected<Wrong>(place.error());
+  ClusterUrl url;
+  if (const std::string wrong = take_endpoints(place->hosts, login, url.nodes); !wrong.empty())
+    return malformed(wrong);
+  if (!place->path.empty())
+    return malformed("a Redis Cluster has only database 0", "nothing after the hosts");
+  return url;
+}
+
 bool is_master_name(std::string_view name) {
   return !name.empty() && name.size() <= 200 && std::none_of(name.begin(), name.end(), [](char c) {
     return is_control(c) || std::string_view(" /?#%").find(c) != std::string_view::npos;
@@ -187,20 +215,13 @@ bool is_master_name(std::string_view name) {
 
 Parsed parse_sentinel(std::string_view rest) {
   SentinelUrl url;
-  if (std::count(rest.begin(), rest.end(), '@') > 1)
-    return malformed("several '@'", "one login, before all hosts; in a password write @ as %40");
+  if (std::count(rest.begin(), rest.end(), '@') > 1) return several_logins();
   auto place = take_place(rest, url.server);
   if (!place) return tl::unexpected<Wrong>(place.error());
-  for (std::string_view hosts = place->hosts;;) {
-    const std::size_t comma = std::min(hosts.find(','), hosts.size());
-    RedisUrl sentinel;
-    sentinel.port = k_sentinel_port;
-    if (const std::string wrong = take_endpoint(hosts.substr(0, comma), sentinel); !wrong.empty())
-      return malformed(wrong);
-    url.sentinels.push_back(std::move(sentinel));
-    if (comma == hosts.size()) break;
-    hosts.remove_prefix(comma + 1);
-  }
+  RedisUrl sentinel;
+  sentinel.port = k_sentinel_port;
+  if (const std::string wrong = take_endpoints(place->hosts, sentinel, url.sentinels); !wrong.empty())
+    return malformed(wrong);
   const std::size_t slash = std::min(place->path.find('/'), place->path.size());
   const std::string_view master = place->path.substr(0, slash);
   if (!is_master_name(master))
@@ -237,12 +258,13 @@ Parsed parse(const std::string& text) {
   if (const auto rest = after(whole, "local:")) return parse_local(*rest);
   if (const auto rest = after(whole, "redis://")) return parse_tcp(*rest);
   if (const auto rest = after(whole, "redis-sentinel://")) return parse_sentinel(*rest);
+  if (const auto rest = after(whole, "redis-cluster://")) return parse_cluster(*rest);
   if (const auto rest = after(whole, "unix://")) return parse_socket(*rest);
   const std::string_view scheme = scheme_of(text);
   if (std::find(k_planned.begin(), k_planned.end(), scheme) != k_planned.end())
     return malformed(std::string(scheme) + ": is not supported yet");
   return malformed("it begins with no scheme that klock knows",
-                   "use local:, redis://, unix:// or redis-sentinel://");
+                   "use local:, redis://, unix://, redis-sentinel:// or redis-cluster://");
 }
 
 // A part before '@' without a colon is hidden too: it may be a password whose colon was forgotten.

@@ -43,12 +43,18 @@ struct SentinelUrl {
   RedisUrl server;                  // how to log in to it, and the database; it has no host
 };
 
-using StoreUrl = std::variant<LocalUrl, RedisUrl, SentinelUrl>;
+// A Redis Cluster.
+struct ClusterUrl {
+  std::vector<RedisUrl> nodes;  // some of its servers, at least one, all with the same login
+};
+
+using StoreUrl = std::variant<LocalUrl, RedisUrl, SentinelUrl, ClusterUrl>;
 
 // Parses `local:[/dir]`, `redis://[user[:password]@]host[:port][/db]`, `unix:///path.sock[?db=N]`,
-// `redis-sentinel://[user[:password]@]host[:port],.../master[/db]`. User and password are percent-decoded,
-// and are those of the master. Errors (usage): a malformed URL, an unknown scheme, port 0, with the redacted
-// URL and the reason. Schemes that are planned (rediss, redis-cluster, redlock) are refused by name.
+// `redis-sentinel://[user[:password]@]host[:port],.../master[/db]`,
+// `redis-cluster://[user[:password]@]host[:port],...`. User and password are percent-decoded; Sentinels have
+// others. Errors (usage): a malformed URL, an unknown scheme, port 0, with the redacted URL and the reason.
+// Schemes that are planned (rediss, redlock) are refused by name.
 Result<StoreUrl> parse_store_url(const std::string& text);
 
 // The URL for people: the password, if any, as `***`. Works on malformed input too, and then hides whatever

@@ -9,6 +9,7 @@ namespace klock {
 std::unique_ptr<LockStore> open_store(const StoreUrl& url, const std::string& prefix) {
   if (const auto* local = std::get_if<LocalUrl>(&url)) return open_local_store(local->directory, prefix);
   if (const auto* sentinel = std::get_if<SentinelUrl>(&url)) return open_redis_store(*sentinel, prefix);
+  if (const auto* cluster = std::get_if<ClusterUrl>(&url)) return open_redis_store(*cluster, prefix);
   return open_redis_store(std::get<RedisUrl>(url), prefix);
 }
 

@@ -17,6 +17,7 @@ import time
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 from support import many  # noqa: E402
+from support.clusters import Cluster  # noqa: E402
 from support.proc import children, guard_of, group, command_of, wait_until  # noqa: E402
 from support.sentinels import NAME, Sentinel  # noqa: E402
 from support.servers import RedisServer  # noqa: E402
@@ -114,8 +115,12 @@ def wrap(bench):
     place.mkdir()
     sentinel = Sentinel(place, bench.server.port, 1)
     bench.started.append(sentinel.popen)
-    url = f"redis-sentinel://127.0.0.1:{sentinel.port}/{NAME}"
-    tools = {**bench.tools, "klock sentinel": lambda name: [bench.klock, "run", "--url", url, name, "--"]}
+    (bench.directory / "cluster").mkdir()
+    cluster = Cluster(bench.directory / "cluster", replicas=False)
+    bench.started += [server.popen for server in cluster.servers]
+    urls = {"klock sentinel": f"redis-sentinel://127.0.0.1:{sentinel.port}/{NAME}", "klock cluster": cluster.url}
+    run = lambda url: lambda name: [bench.klock, "run", "--url", url, name, "--"]
+    tools = {**bench.tools, **{name: run(url) for name, url in urls.items()}}
     medians = wall(bench, {"true": [true], **{name: [*tool("wrap"), true] for name, tool in tools.items()}}, rounds, runs)
     floor = lambda name: "floor local" if "local" in name or name == "flock" else "floor redis"
     rows = [[name, statistics.median(medians[name]), min(medians[name]), median_ratio(medians, name, "flock"),

@@ -6,12 +6,14 @@
 #include "store/open.hpp"
 #include "support/redis_server.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <ostream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace klock::test {
 
@@ -86,6 +88,47 @@ class SentinelPlace : public Place {
   const std::unique_ptr<RedisServer> sentinel_ = RedisServer::sentinel_of(server_);
 };
 
+// Three masters without replicas.
+class ClusterPlace : public Place {
+ public:
+  ClusterPlace() {
+    constexpr int k_slots = 16384;
+    for (int first = 0; first < k_slots; first += k_share) {
+      servers_.push_back(RedisServer::cluster_node());
+      const int last = std::min(first + k_share, k_slots) - 1;
+      servers_.back()->command({"CLUSTER", "ADDSLOTSRANGE", std::to_string(first), std::to_string(last)});
+    }
+    for (const auto& server : servers_) servers_[0]->meet(*server);
+    if (!eventually([this] { return is_whole(); }, 30000))
+      throw std::runtime_error("the Cluster does not form");
+  }
+
+  std::string url() const override {
+    return "redis-cluster://127.0.0.1:" + std::to_string(servers_[0]->port());
+  }
+  void lose_record(const std::string& key) override {
+    for (const auto& server : servers_)
+      if (server->command({"DEL", key}) == "1") return;
+    throw std::runtime_error("no such key: " + key);
+  }
+  void stall() override {
+    for (const auto& server : servers_) server->freeze();
+  }
+  void resume() override {
+    for (const auto& server : servers_) server->thaw();
+  }
+
+ private:
+  bool is_whole() const {
+    return std::all_of(servers_.begin(), servers_.end(), [](const auto& server) {
+      return server->command({"CLUSTER", "INFO"}).find("cluster_state:ok") != std::string::npos;
+    });
+  }
+
+  static constexpr int k_share = 5500;
+  std::vector<std::unique_ptr<RedisServer>> servers_;
+};
+
 struct PlaceMaker {
   const char* name;
   std::unique_ptr<Place> (*make)();
@@ -97,6 +140,7 @@ inline void PrintTo(const PlaceMaker& maker, std::ostream* out) {
 inline const PlaceMaker k_local{"Local", [] { return std::unique_ptr<Place>(new LocalPlace); }};
 inline const PlaceMaker k_redis{"Redis", [] { return std::unique_ptr<Place>(new RedisPlace(false)); }};
 inline const PlaceMaker k_sentinel{"Sentinel", [] { return std::unique_ptr<Place>(new SentinelPlace); }};
+inline const PlaceMaker k_cluster{"Cluster", [] { return std::unique_ptr<Place>(new ClusterPlace); }};
 inline const PlaceMaker k_redis_socket{"RedisSocket",
                                        [] { return std::unique_ptr<Place>(new RedisPlace(true)); }};
 

@@ -78,6 +78,18 @@ std::unique_ptr<RedisServer> RedisServer::sentinel_of(const RedisServer& master)
   return std::unique_ptr<RedisServer>(new RedisServer({}, config));
 }
 
+std::unique_ptr<RedisServer> RedisServer::cluster_node() {
+  const std::uint16_t bus = free_port();
+  auto server = std::make_unique<RedisServer>(
+      std::vector<std::string>{"--cluster-enabled", "yes", "--cluster-port", std::to_string(bus)});
+  server->bus_port_ = bus;
+  return server;
+}
+
+void RedisServer::meet(const RedisServer& other) {
+  command({"CLUSTER", "MEET", "127.0.0.1", std::to_string(other.port_), std::to_string(other.bus_port_)});
+}
+
 RedisServer::RedisServer(std::vector<std::string> options, std::string sentinel_config)
     : options_(std::move(options)), sentinel_config_(std::move(sentinel_config)) {
   std::string pattern = std::filesystem::temp_directory_path().string() + "/klock-redis-XXXXXX";

@@ -24,6 +24,8 @@ class RedisServer {
   explicit RedisServer(std::vector<std::string> options = {});
   // A Sentinel that watches `master` as "mymaster".
   static std::unique_ptr<RedisServer> sentinel_of(const RedisServer& master);
+  // A server of a Cluster that it is alone in, and has no slots.
+  static std::unique_ptr<RedisServer> cluster_node();
   ~RedisServer();
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
@@ -36,6 +38,7 @@ class RedisServer {
   std::uint16_t port() const { return port_; }
   std::string socket_path() const { return directory_ + "/redis.sock"; }
   std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
+  void meet(const RedisServer& other);  // of the same Cluster from now on
   RedisUrl redis_url() const;
 
   // The reply as text: integers in decimal, nil as "(nil)", the items of an array joined by spaces, errors as
@@ -50,6 +53,7 @@ class RedisServer {
   std::string sentinel_config_;  // empty: no Sentinel
   std::string directory_;
   std::uint16_t port_ = 0;
+  std::uint16_t bus_port_ = 0;
   pid_t pid_ = -1;
   redisContext* client_ = nullptr;
 };

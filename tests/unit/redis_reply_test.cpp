@@ -81,7 +81,10 @@ TEST(RedisErrors, ClassifiesErrors) {
       {"ERR Error running script (call to f_abc): @user_script:12: -READONLY You can't write",
        Cause::not_master, ErrorKind::not_ready},
       {"ERR DB index is out of range", Cause::final, ErrorKind::config},
-      {"MOVED 1 127.0.0.1:7000", Cause::final, ErrorKind::config},
+      {"MOVED 1 127.0.0.1:7000", Cause::moved, ErrorKind::config},
+      {"ASK 1 127.0.0.1:7000", Cause::ask, ErrorKind::config},
+      {"TRYAGAIN Multiple keys request during rehashing of slot", Cause::split, ErrorKind::not_ready},
+      {"CLUSTERDOWN The cluster is down", Cause::not_master, ErrorKind::not_ready},
       {"NOSCRIPT No matching script.", Cause::no_script, ErrorKind::protocol},
       {"ERR what is this", Cause::final, ErrorKind::protocol},
   };

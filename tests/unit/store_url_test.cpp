@@ -85,6 +85,22 @@ TEST(StoreUrl, MalformedSentinel) {
     EXPECT_EQ(redact_url(text).find("geheim"), std::string::npos) << redact_url(text);
 }
 
+TEST(StoreUrl, Cluster) {
+  const auto url = parse_store_url("redis-cluster://me:s%2Fcret@c1,c2:7000,[::1]:7001");
+  ASSERT_TRUE(url && std::holds_alternative<ClusterUrl>(*url));
+  const std::vector<RedisUrl>& nodes = std::get<ClusterUrl>(*url).nodes;
+  ASSERT_EQ(nodes.size(), 3u);
+  EXPECT_EQ(nodes[0].host, "c1");
+  EXPECT_EQ(nodes[0].port, 6379);
+  EXPECT_EQ(nodes[2].host, "::1");
+  for (const RedisUrl& node : nodes) EXPECT_EQ(node.user + node.password.reveal(), "mes/cret");
+  EXPECT_TRUE(parse_store_url("redis-cluster://c1/"));
+  for (const char* text : {"redis-cluster://", "redis-cluster://c1,", "redis-cluster://c1:0",
+                           "redis-cluster://c1/0", "redis-cluster://c1 c2", "redis-cluster://u:p@c1,u:p@c2"})
+    EXPECT_FALSE(parse_store_url(text)) << text;
+  EXPECT_EQ(redact_url("redis-cluster://me:geheim@c1,c2:7000"), "redis-cluster://me:***@c1,c2:7000");
+}
+
 TEST(StoreUrl, LoginForms) {
   EXPECT_EQ(redis("redis://:pw@h").password.reveal(), "pw");
   EXPECT_EQ(redis("redis://:pw@h").user, "");
@@ -183,7 +199,7 @@ TEST(StoreUrl, RefusesWhatIsMalformed) {
 }
 
 TEST(StoreUrl, RefusesPlannedSchemesByName) {
-  for (const char* scheme : {"rediss", "redis-cluster", "redlock"}) {
+  for (const char* scheme : {"rediss", "redlock"}) {
     const auto url = parse_store_url(std::string(scheme) + "://h1:1,h2:2");
     ASSERT_FALSE(url.has_value());
     EXPECT_NE(url.error().what.find(std::string(scheme) + ": is not supported yet"), std::string::npos)

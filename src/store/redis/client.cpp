@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "store/redis/client.hpp"
 
+#include "store/redis/note_keeper.hpp"
 #include "util/random.hpp"
 
 #include <algorithm>
@@ -9,9 +10,10 @@
 namespace klock::redis {
 namespace {
 
-// How many keys of a lock are sent: all, and if we may not use one of them without the statistics, without
-// the log, and without the index. The rest every lock needs.
-constexpr std::array<std::size_t, 4> k_key_counts{15, 12, 11, 10};
+// How many of the common keys are sent: all, and if we may not use one of them without the statistics,
+// without the log, and without the index.
+constexpr std::array<std::size_t, 4> k_common_counts{5, 2, 1, 0};
+constexpr int k_most_redirections = 8;
 constexpr auto k_first_pause = std::chrono::milliseconds(20);
 constexpr auto k_longest_pause = std::chrono::milliseconds(500);
 
@@ -23,6 +25,11 @@ tl::unexpected<Fault> unexpected_reply() {
   return fault(Cause::final, ErrorKind::protocol, "the server gave an answer that makes no sense");
 }
 
+// Among answers to several commands.
+bool concerns_all(Cause cause) {
+  return cause == Cause::later || cause == Cause::moved || cause == Cause::ask || cause == Cause::not_master;
+}
+
 // Then the connection is kept with its answer owed: a release that follows must come after what was sent.
 bool may_have_run(Cause cause) {
   return cause == Cause::interrupted || cause == Cause::timeout || cause == Cause::login;
@@ -30,18 +37,38 @@ bool may_have_run(Cause cause) {
 
 }  // namespace
 
+Client::Client(const Site& site, std::string_view key, std::string channel)
+    : site_(site), route_(make_route(site, key)), channel_(std::move(channel)) {}
+Client::~Client() = default;
+
+// After an answer that names another server: whether to ask there at once. If they send us round in circles
+// they don't agree yet, which passes.
+bool Client::redirect(Fault& fault, int& redirections) {
+  if (!route_->redirect(fault)) return false;
+  drop();
+  if (++redirections < k_most_redirections) return true;
+  redirections = 0;
+  fault = {
+      Cause::later,
+      {ErrorKind::not_ready, "the servers of the Cluster do not agree on which of them is in charge", ""}};
+  return false;
+}
+
 // Asks again as long as the server wants patience, or another one may be in charge.
 template <class Ask>
-auto Client::patiently(const Ask& ask, Instant deadline, Interrupt interrupt) -> decltype(ask(deadline)) {
+auto Client::patiently(const Ask& ask, bool wait_for_split, Instant deadline, Interrupt interrupt)
+    -> decltype(ask(deadline)) {
   Duration pause = k_first_pause;
+  int redirections = 0;
   sent_again_ = false;
   for (;;) {
     const Instant now = BootClock::now();
     auto answer = ask(deadline == k_never ? deadline : now + route_->patience(deadline - now));
     if (answer) return answer;
+    if (redirect(answer.error(), redirections)) continue;
     const Cause cause = answer.error().cause;
     if (BootClock::now() + pause >= deadline) return answer;
-    if (cause != Cause::later) {
+    if (cause != Cause::later && !(cause == Cause::split && wait_for_split)) {
       if (route_->leads_elsewhere(answer.error(), deadline, interrupt)) {
         drop();
         sent_again_ = true;
@@ -77,16 +104,19 @@ Io<void> Client::ensure_connection(Instant deadline, Interrupt interrupt) {
   return {};
 }
 
-std::size_t Client::keys_of(const ScriptCall& call) const {
-  return std::min(call.keys.size(), k_key_counts.at(left_out_));
-}
-
+// Where the common keys lie elsewhere the lock's key stands for them, see scripts/common.lua.
 void Client::add_script(Pipeline& out, const ScriptCall& call) const {
-  const std::size_t keys = keys_of(call);
-  const std::string count = std::to_string(keys);
+  std::vector<std::string_view> keys = call.keys;
+  if (!keys.empty() && !call.common_keys.empty() && route_->splits_keys())
+    keys.push_back(keys.front());
+  else
+    keys.insert(keys.end(), call.common_keys.begin(),
+                call.common_keys.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                               call.common_keys.size(), k_common_counts.at(left_out_))));
+  const std::string count = std::to_string(keys.size());
   std::vector<std::string_view> words{with_text_ ? "EVAL" : "EVALSHA",
                                       with_text_ ? call.script.text : call.script.sha, count};
-  words.insert(words.end(), call.keys.begin(), call.keys.begin() + static_cast<std::ptrdiff_t>(keys));
+  words.insert(words.end(), keys.begin(), keys.end());
   words.insert(words.end(), call.arguments.begin(), call.arguments.end());
   out.add(words);
 }
@@ -113,6 +143,19 @@ Io<void> Client::send(const ScriptCall& call, Instant deadline, Interrupt interr
   return sent;
 }
 
+// The script's own answer, without what is to be noted elsewhere.
+Io<Reply> Client::answer_of(const ScriptCall& call, Reply&& reply) {
+  if (reply.is_error()) return tl::unexpected<Fault>(fault_of(reply.text));
+  if (call.keys.empty() || call.common_keys.empty() || !route_->splits_keys()) return std::move(reply);
+  if (reply.items.size() != 2) return unexpected_reply();
+  if (!reply.items[0].text.empty()) {
+    if (!note_keeper_) note_keeper_ = std::make_unique<NoteKeeper>(site_, call.common_keys);
+    note_keeper_->keep(std::move(reply.items[0].text));
+  }
+  if (reply.items[1].is_error()) return tl::unexpected<Fault>(fault_of(reply.items[1].text));
+  return std::move(reply.items[1]);
+}
+
 Io<void> Client::finish_unsubscribe(Instant deadline, Interrupt interrupt) {
   // What was published before is answered by the script that follows.
   while (leaving_) {
@@ -125,15 +168,14 @@ Io<void> Client::finish_unsubscribe(Instant deadline, Interrupt interrupt) {
 
 Io<Reply> Client::receive(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
   KLOCK_CHECK(finish_unsubscribe(deadline, interrupt));
-  if (in_transaction(call)) return receive_transaction(deadline, interrupt);
+  if (in_transaction(call)) return receive_transaction(call, deadline, interrupt);
   KLOCK_TRY(reply, connection_->read(deadline, interrupt));
   reply_owed_ = false;
-  if (reply.is_error()) return tl::unexpected<Fault>(fault_of(reply.text));
-  return reply;
+  return answer_of(call, std::move(reply));
 }
 
 // The answers to MULTI, EVALSHA, SUBSCRIBE, EXEC. The first error tells why a transaction was not executed.
-Io<Reply> Client::receive_transaction(Instant deadline, Interrupt interrupt) {
+Io<Reply> Client::receive_transaction(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
   enum { multi, script, subscription, exec };
   for (; queued_ < exec; ++queued_) {
     KLOCK_TRY(queued, connection_->read(deadline, interrupt));
@@ -153,8 +195,7 @@ Io<Reply> Client::receive_transaction(Instant deadline, Interrupt interrupt) {
     return fault(Cause::no_permission, ErrorKind::refused, "the server lets us not subscribe");
   }
   subscribed_ = true;
-  if (executed.items[0].is_error()) return tl::unexpected<Fault>(fault_of(executed.items[0].text));
-  return std::move(executed.items[0]);
+  return answer_of(call, std::move(executed.items[0]));
 }
 
 // Changes what stood in the way; false: nothing can be done about this fault. Each change is made at most
@@ -166,7 +207,7 @@ bool Client::adapt(const Fault& fault) {
     case Cause::no_script:
       return !std::exchange(with_text_, true);
     case Cause::no_permission:
-      if (left_out_ + 1 == k_key_counts.size()) return false;
+      if (left_out_ + 1 == k_common_counts.size()) return false;
       ++left_out_;
       return true;
     default:
@@ -200,22 +241,24 @@ Io<Reply> Client::exchange(const ScriptCall& call, Instant deadline, Interrupt i
 }
 
 Io<Reply> Client::call(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
-  return patiently([&](Instant until) { return exchange(call, until, interrupt); }, deadline, interrupt);
+  auto answer = patiently([&](Instant until) { return exchange(call, until, interrupt); }, call.patient,
+                          deadline, interrupt);
+  if (note_keeper_) note_keeper_->write();
+  return answer;
 }
 
 void Client::begin(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
   begun_ = send(call, deadline, interrupt);
 }
 
-Io<Reply> Client::receive_after(const std::string& mark, Instant deadline, Interrupt interrupt) {
+Io<Reply> Client::receive_after(const std::string& mark, const ScriptCall& call, Instant deadline,
+                                Interrupt interrupt) {
   for (;;) {
     KLOCK_TRY(reply, connection_->read(deadline, interrupt));
     if (reply.type == Reply::Type::string && reply.text == mark) break;
   }
   KLOCK_TRY(reply, connection_->read(deadline, interrupt));
-  if (reply.is_error()) return tl::unexpected<Fault>(fault_of(reply.text));
-  reply_owed_ = false;
-  return reply;
+  return answer_of(call, std::move(reply));
 }
 
 Io<Reply> Client::call_in_order(const ScriptCall& call, Instant deadline, Interrupt interrupt) {
@@ -237,8 +280,10 @@ Io<Reply> Client::call_in_order(const ScriptCall& call, Instant deadline, Interr
   if (auto sent = connection_->write(out, deadline, interrupt); !sent)
     reply = tl::unexpected<Fault>(std::move(sent).error());
   else
-    reply = receive_after(*mark, deadline, interrupt);
+    reply = receive_after(*mark, call, deadline, interrupt);
   drop();
+  if (!reply && route_->redirect(reply.error())) return this->call(call, deadline, interrupt);
+  if (note_keeper_) note_keeper_->write();
   return reply;
 }
 
@@ -252,7 +297,7 @@ Io<std::vector<Reply>> Client::exchange(const Pipeline& commands, Instant deadli
   while (replies.size() < commands.count()) {
     KLOCK_TRY(reply, connection_->read(deadline, interrupt));
     if (reply.is_error())
-      if (Fault meaning = fault_of(reply.text); meaning.cause == Cause::later)
+      if (Fault meaning = fault_of(reply.text); concerns_all(meaning.cause))
         return tl::unexpected<Fault>(std::move(meaning));
     replies.push_back(std::move(reply));
   }
@@ -261,7 +306,8 @@ Io<std::vector<Reply>> Client::exchange(const Pipeline& commands, Instant deadli
 }
 
 Io<std::vector<Reply>> Client::commands(const Pipeline& commands, Instant deadline, Interrupt interrupt) {
-  return patiently([&](Instant until) { return exchange(commands, until, interrupt); }, deadline, interrupt);
+  return patiently([&](Instant until) { return exchange(commands, until, interrupt); }, true, deadline,
+                   interrupt);
 }
 
 Io<Reply> Client::command(const std::vector<std::string_view>& words, Instant deadline, Interrupt interrupt) {

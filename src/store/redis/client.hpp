@@ -12,23 +12,30 @@
 
 namespace klock::redis {
 
+class NoteKeeper;
+
 // A script with what it works on. The views must stay valid until the call has returned.
 struct ScriptCall {
   const Script& script;
   std::vector<std::string_view> keys;
+  std::vector<std::string_view> common_keys;  // of index, log and statistics, which come last (LockKeys)
   std::vector<std::string_view> arguments;
   // Subscribe to the client's channel in the same transaction: nothing published after the script has run is
   // missed.
   bool subscribe = false;
+  bool patient = true;  // false: Cause::split is final
 };
 
 // Runs scripts over a connection of its own, opened when needed, and listens on one channel in between. Knows
 // which of the server's abilities (script cache, pub/sub, the keys of log and index) are to be had and does
-// without those that are not. Every call returns by its deadline and at once when interrupted. One thread at
-// a time.
+// without those that are not. Every call returns by its deadline (on a Cluster the notes for index, log and
+// statistics, which go to another server, may take 300 ms more) and at once when interrupted. One thread at a
+// time.
 class Client {
  public:
-  Client(const Site& site, std::string channel) : route_(make_route(site)), channel_(std::move(channel)) {}
+  // `key`: one of those that it works on, see make_route().
+  Client(const Site& site, std::string_view key, std::string channel = {});
+  ~Client();
 
   // Sends without waiting for the answer; the next call() must be for the same script, and then reads it.
   void begin(const ScriptCall& call, Instant deadline, Interrupt interrupt);
@@ -78,20 +85,25 @@ class Client {
   Io<Reply> exchange(const ScriptCall& call, Instant deadline, Interrupt interrupt);
   Io<void> send(const ScriptCall& call, Instant deadline, Interrupt interrupt);
   Io<Reply> receive(const ScriptCall& call, Instant deadline, Interrupt interrupt);
-  Io<Reply> receive_transaction(Instant deadline, Interrupt interrupt);
-  Io<Reply> receive_after(const std::string& mark, Instant deadline, Interrupt interrupt);
+  Io<Reply> receive_transaction(const ScriptCall& call, Instant deadline, Interrupt interrupt);
+  Io<Reply> receive_after(const std::string& mark, const ScriptCall& call, Instant deadline,
+                          Interrupt interrupt);
   Io<std::vector<Reply>> exchange(const Pipeline& commands, Instant deadline, Interrupt interrupt);
   Io<void> ensure_connection(Instant deadline, Interrupt interrupt);
   Io<void> finish_unsubscribe(Instant deadline, Interrupt interrupt);
   bool in_transaction(const ScriptCall& call) const { return call.subscribe && can_listen_ && !plain_once_; }
-  std::size_t keys_of(const ScriptCall& call) const;
+  Io<Reply> answer_of(const ScriptCall& call, Reply&& reply);
   void add_script(Pipeline& out, const ScriptCall& call) const;
   bool adapt(const Fault& fault);
   void drop();
+  bool redirect(Fault& fault, int& redirections);
   template <class Ask>
-  auto patiently(const Ask& ask, Instant deadline, Interrupt interrupt) -> decltype(ask(deadline));
+  auto patiently(const Ask& ask, bool wait_for_split, Instant deadline, Interrupt interrupt)
+      -> decltype(ask(deadline));
 
+  const Site site_;
   const std::unique_ptr<Route> route_;
+  std::unique_ptr<NoteKeeper> note_keeper_;  // on a Cluster, once there is something to note
   const std::string channel_;
   std::unique_ptr<Connection> connection_;
   std::optional<Io<void>> begun_;

@@ -17,6 +17,7 @@ constexpr char k_auth = 'a';
 constexpr char k_select = 's';
 constexpr char k_set_name = 'n';
 constexpr char k_role = 'r';
+constexpr char k_asking = 'A';
 
 tl::unexpected<Fault> closed_fault() {
   return fault(Cause::closed, ErrorKind::unreachable, "the server closed the connection",
@@ -30,30 +31,33 @@ std::string describe_endpoint(const RedisUrl& url) {
   return (brackets ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
 }
 
-Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Role role, Instant deadline,
+Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Login login, Instant deadline,
                                                  Interrupt interrupt) {
   KLOCK_TRY(socket, dial(url, deadline, interrupt));
   std::unique_ptr<Connection> connection(new Connection(std::move(socket)));
-  Pipeline login;
+  Pipeline words;
   std::string& owed = connection->login_owed_;
   if (!url.password.empty()) {
     if (url.user.empty())
-      login.add({"AUTH", url.password.reveal()});
+      words.add({"AUTH", url.password.reveal()});
     else
-      login.add({"AUTH", url.user, url.password.reveal()});
+      words.add({"AUTH", url.user, url.password.reveal()});
     owed += k_auth;
   }
   if (url.database != 0) {
-    login.add({"SELECT", std::to_string(url.database)});
+    words.add({"SELECT", std::to_string(url.database)});
     owed += k_select;
   }
-  login.add({"CLIENT", "SETNAME", "klock"});
+  words.add({"CLIENT", "SETNAME", "klock"});
   owed += k_set_name;
-  if (role == Role::master) {
-    login.add({"ROLE"});
+  if (login == Login::master) {
+    words.add({"ROLE"});
     owed += k_role;
+  } else if (login == Login::asking) {
+    words.add({"ASKING"});
+    owed += k_asking;
   }
-  connection->login_ = login.bytes();
+  connection->login_ = words.bytes();
   return connection;
 }
 

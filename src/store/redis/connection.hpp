@@ -13,8 +13,9 @@
 
 namespace klock::redis {
 
-// What a server has to say of itself before anything else it answers counts.
-enum class Role { any, master };
+// What is said at first: nothing more than who we are; that it has to be a master, before anything else it
+// answers counts; that the first request is for a slot which it is being given (ASKING).
+enum class Login { plain, master, asking };
 
 // "host:port", for messages.
 std::string describe_endpoint(const RedisUrl& url);
@@ -25,8 +26,8 @@ std::string describe_endpoint(const RedisUrl& url);
 // arrives later belongs to nobody.
 class Connection {
  public:
-  // Faults: those of dial(). A server of another role than `role` shows as a fault (later) in read().
-  static Io<std::unique_ptr<Connection>> open(const RedisUrl& url, Role role, Instant deadline,
+  // Faults: those of dial(). A server that is no master shows as a fault (later) in read().
+  static Io<std::unique_ptr<Connection>> open(const RedisUrl& url, Login login, Instant deadline,
                                               Interrupt interrupt);
 
   Io<void> write(const Pipeline& commands, Instant deadline, Interrupt interrupt);

@@ -2,7 +2,11 @@
 #include "store/redis/doctor.hpp"
 
 #include "config/duration.hpp"
+#include "store/redis/client.hpp"
+#include "store/redis/cluster.hpp"
+#include "store/redis/keys.hpp"
 #include "store/redis/permissions.hpp"
+#include "store/redis/sentinel.hpp"
 #include "store/redis/server_facts.hpp"
 #include "util/random.hpp"
 
@@ -74,17 +78,59 @@ Io<Contact> sample(Client& client, Instant deadline, Interrupt interrupt) {
   return contact;
 }
 
-Io<std::vector<Finding>> try_permissions(Client& client, const std::string& prefix, Instant deadline,
+// What is tried on the keys of the prefix may concern another server.
+Io<std::vector<Finding>> try_permissions(const Site& site, const std::string& prefix, Instant deadline,
                                          Interrupt interrupt) {
   // Nobody has a lock of this name.
   const auto random = random_hex128();
   if (!random) return tl::unexpected<Fault>(Fault{Cause::final, random.error()});
-  const std::vector<Trial> all = trials(prefix, "doctor-" + *random);
-  Pipeline out;
-  for (const Trial& trial : all)
-    out.add(std::vector<std::string_view>(trial.words.begin(), trial.words.end()));
-  KLOCK_TRY(replies, client.commands(out, deadline, interrupt));
-  return judge_permissions(all, replies);
+  const std::string name = "doctor-" + *random;
+  const std::vector<Trial> all = trials(prefix, name);
+  std::vector<Trial> tried;
+  std::vector<Reply> answers;
+  for (const bool common : {false, true}) {
+    Pipeline out;
+    for (const Trial& trial : all) {
+      if (trial.on_common_key != common) continue;
+      out.add(std::vector<std::string_view>(trial.words.begin(), trial.words.end()));
+      tried.push_back(trial);
+    }
+    Client client(site, common ? index_key(prefix) : LockKeys(prefix + name, prefix).key);
+    KLOCK_TRY(replies, client.commands(out, deadline, interrupt));
+    std::move(replies.begin(), replies.end(), std::back_inserter(answers));
+  }
+  return judge_permissions(tried, answers);
+}
+
+// Of one server.
+Io<std::vector<Finding>> examine_server(const Site& site, Duration ttl, Instant deadline,
+                                        Interrupt interrupt) {
+  Client client(site, "");
+  KLOCK_TRY(facts, ask_facts(client, deadline, interrupt));
+  KLOCK_TRY(contact, sample(client, deadline, interrupt));
+  std::vector<Finding> findings = judge_server(facts, ttl);
+  findings.push_back(judge_clock(contact.clock));
+  findings.push_back(judge_round_trips(std::move(contact.round_trips), ttl));
+  return findings;
+}
+
+Io<std::vector<Finding>> examine_cluster(const ClusterUrl& url, Duration ttl, Instant deadline,
+                                         Interrupt interrupt) {
+  auto slots = ask_slots(url.nodes, nullptr, deadline, interrupt);
+  if (!slots && slots.error().cause != Cause::no_permission)
+    return tl::unexpected<Fault>(std::move(slots).error());
+  std::vector<ServerFindings> servers;
+  for (const RedisUrl& master : slots ? slots->masters() : url.nodes) {
+    auto found = examine_server(master, ttl, deadline, interrupt);
+    if (!found && found.error().cause == Cause::interrupted) return found;
+    if (!found) found = std::vector<Finding>{{Severity::danger, "server", found.error().error.what}};
+    servers.push_back({describe_endpoint(master), *std::move(found)});
+  }
+  std::vector<Finding> findings = merge_findings(servers);
+  findings.push_back(slots ? judge_slots(*slots)
+                           : Finding{Severity::unknown, "cluster", "this user may not ask who has the slots",
+                                     "ACL SETUSER USER +cluster|slots"});
+  return findings;
 }
 
 }  // namespace
@@ -121,15 +167,34 @@ Finding judge_clock(const std::optional<Contact::Clock>& clock) {
       "keep both hosts on time (NTP)"};
 }
 
-Io<std::vector<Finding>> examine(Client& client, const std::string& prefix, Duration ttl, Instant deadline,
+std::vector<Finding> merge_findings(const std::vector<ServerFindings>& servers) {
+  std::vector<Finding> merged;
+  for (const auto& [server, findings] : servers) {
+    for (const Finding& finding : findings) {
+      const auto same = std::find_if(merged.begin(), merged.end(),
+                                     [&](const Finding& one) { return one.subject == finding.subject; });
+      if (finding.severity == Severity::ok && same != merged.end()) continue;
+      Finding told = finding;
+      if (servers.size() > 1) told.what = server + ": " + told.what;
+      if (same != merged.end() && same->severity == Severity::ok)
+        *same = std::move(told);
+      else
+        merged.insert(same == merged.end() ? same : same + 1, std::move(told));
+    }
+  }
+  return merged;
+}
+
+Io<std::vector<Finding>> examine(const Site& site, const std::string& prefix, Duration ttl, Instant deadline,
                                  Interrupt interrupt) {
-  KLOCK_TRY(facts, ask_facts(client, deadline, interrupt));
-  KLOCK_TRY(contact, sample(client, deadline, interrupt));
-  KLOCK_TRY(permissions, try_permissions(client, prefix, deadline, interrupt));
-  std::vector<Finding> findings = judge_server(facts, ttl);
-  std::move(permissions.begin(), permissions.end(), std::back_inserter(findings));
-  findings.push_back(judge_clock(contact.clock));
-  findings.push_back(judge_round_trips(std::move(contact.round_trips), ttl));
+  const auto* const cluster = std::get_if<ClusterUrl>(&site);
+  auto findings = cluster != nullptr ? examine_cluster(*cluster, ttl, deadline, interrupt)
+                                     : examine_server(site, ttl, deadline, interrupt);
+  if (!findings) return findings;
+  KLOCK_TRY(permissions, try_permissions(site, prefix, deadline, interrupt));
+  std::move(permissions.begin(), permissions.end(), std::back_inserter(*findings));
+  if (const auto* const sentinel = std::get_if<SentinelUrl>(&site))
+    findings->push_back(judge_sentinels(ask_sentinels(*sentinel, deadline, interrupt)));
   return findings;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lease/diagnosis.hpp"
-#include "store/redis/client.hpp"
+#include "store/redis/route.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -27,8 +27,16 @@ struct Contact {
 Finding judge_round_trips(std::vector<Duration> samples, Duration ttl);
 Finding judge_clock(const std::optional<Contact::Clock>& clock);
 
-// LockStore::examine. `client` is used up: it ends subscribed.
-Io<std::vector<Finding>> examine(Client& client, const std::string& prefix, Duration ttl, Instant deadline,
+// Of several servers what is to be said of each subject: that all is well, of the first one; of what is not
+// well all. Pure.
+struct ServerFindings {
+  std::string server;  // "host:port"
+  std::vector<Finding> findings;
+};
+std::vector<Finding> merge_findings(const std::vector<ServerFindings>& servers);
+
+// LockStore::examine.
+Io<std::vector<Finding>> examine(const Site& site, const std::string& prefix, Duration ttl, Instant deadline,
                                  Interrupt interrupt);
 
 }  // namespace klock::redis

@@ -6,14 +6,22 @@
 namespace klock::redis {
 namespace {
 
-bool has_hash_tag(std::string_view key) {
-  const auto open = key.find('{');
-  if (open == std::string_view::npos) return false;
-  const auto close = key.find('}', open + 1);
-  return close != std::string_view::npos && close > open + 1;
+// Before what belongs to a prefix; always the same slot.
+std::string base_of(std::string_view prefix) {
+  // "{}" would be no hash tag.
+  const std::string tag = prefix.empty() || prefix.front() == '}' ? "klock" : "";
+  return "{" + tag + std::string(prefix) + "}:";
 }
 
 }  // namespace
+
+std::string_view hash_tag(std::string_view key) {
+  const auto open = key.find('{');
+  if (open == std::string_view::npos) return key;
+  const auto close = key.find('}', open + 1);
+  if (close == std::string_view::npos || close == open + 1) return key;
+  return key.substr(open + 1, close - open - 1);
+}
 
 LockKeys::LockKeys(std::string_view lock_key, std::string_view prefix, std::string_view group)
     : key(lock_key),
@@ -22,7 +30,7 @@ LockKeys::LockKeys(std::string_view lock_key, std::string_view prefix, std::stri
       groups(groups_key(prefix)),
       stats(stats_key(prefix, group)),
       other_stats(stats_key(prefix, k_other_group)) {
-  const std::string base = has_hash_tag(key) ? key + ":klock:" : "{" + key + "}:";
+  const std::string base = hash_tag(key).size() < key.size() ? key + ":klock:" : "{" + key + "}:";
   holders = base + "holders";
   waiters = base + "waiters";
   queue = base + "queue";  // the scripts derive the channels from this name
@@ -36,19 +44,19 @@ LockKeys::LockKeys(std::string_view lock_key, std::string_view prefix, std::stri
 }
 
 std::string index_key(std::string_view prefix) {
-  return "{" + std::string(prefix) + "}:index";
+  return base_of(prefix) + "index";
 }
 
 std::string groups_key(std::string_view prefix) {
-  return "{" + std::string(prefix) + "}:groups";
+  return base_of(prefix) + "groups";
 }
 
 std::string stats_key(std::string_view prefix, std::string_view group) {
-  return "{" + std::string(prefix) + "}:stats:" + std::string(group);
+  return base_of(prefix) + "stats:" + std::string(group);
 }
 
 std::string events_key(std::string_view prefix) {
-  return "{" + std::string(prefix) + "}:events";
+  return base_of(prefix) + "events";
 }
 
 }  // namespace klock::redis

@@ -7,9 +7,13 @@
 
 namespace klock::redis {
 
+// The part of a key that decides about its Cluster slot ("Redis Cluster specification", Hash tags): what is
+// between its first '{' and the next '}', if that is anything, else the whole.
+std::string_view hash_tag(std::string_view key);
+
 // The keys of one lock, in the order in which the scripts expect them. Those of a prefix apart they share the
 // lock key's Cluster slot. A lock key with a hash tag of its own gives "KEY:klock:PART", any other
-// "{KEY}:PART".
+// "{KEY}:PART": those of a name with a '}' and no hash tag lie in different slots, which a Cluster refuses.
 struct LockKeys {
   // `group`: of the statistics.
   LockKeys(std::string_view key, std::string_view prefix, std::string_view group = {});
@@ -32,11 +36,11 @@ struct LockKeys {
   std::string once_prefix;
 
   // For a script; `once`: the marker's key (once_key), empty where there is none to look after.
-  std::vector<std::string_view> all(std::string_view once = {}) const {
-    return {key,      holders, waiters, queue,  fence,
-            requests, readers, slots,   joined, once.empty() ? key : once,
-            index,    events,  groups,  stats,  other_stats};
+  std::vector<std::string_view> own(std::string_view once = {}) const {
+    return {key, holders, waiters, queue, fence, requests, readers, slots, joined, once.empty() ? key : once};
   }
+  // Those of the prefix.
+  std::vector<std::string_view> common() const { return {index, events, groups, stats, other_stats}; }
   std::string once_key(std::string_view once) const { return once_prefix + std::string(once); }
   std::string channel(std::string_view id) const { return channel_prefix + std::string(id); }
 };

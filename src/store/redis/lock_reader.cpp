@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "store/redis/lock_reader.hpp"
 
+#include "store/redis/cluster.hpp"
 #include "store/redis/digest.hpp"
 #include "store/redis/keys.hpp"
 #include "store/redis/record.hpp"
@@ -15,6 +16,7 @@ namespace {
 
 // A lock that changes hands between two commands is read again.
 constexpr int k_tries = 5;
+constexpr Duration k_pause = std::chrono::milliseconds(50);
 constexpr std::string_view k_mark = "klock:shared";   // several hold it; as in common.lua
 constexpr std::string_view k_longest_value = "4095";  // the last byte that is read; as in common.lua
 
@@ -65,6 +67,11 @@ std::vector<std::string_view> members_of(const Reply& fields, const Reply& membe
   return texts;
 }
 
+bool may_have_moved(Cause cause) {
+  return cause == Cause::moved || cause == Cause::ask || cause == Cause::closed ||
+         cause == Cause::no_contact || cause == Cause::not_master;
+}
+
 // The answers to one lock's part of the first round.
 enum { a_value, a_size, a_pttl, a_holders, a_queue, a_waiters, a_readers, a_slots, a_value_again, k_answers };
 // To the closer look at what is no string. Only the size command for its type has an answer.
@@ -113,6 +120,7 @@ void LockReader::Look::ask(Pipeline& out) const {
 
 void LockReader::Look::hear(const Reply* answers, std::int64_t now_ms) {
   const LockName lock = state.lock;
+  fault.reset();
   state = LockState{};
   state.lock = lock;
   listeners.clear();
@@ -203,11 +211,12 @@ const Reply* LockReader::Look::hear_closer(const Reply* answers) {
   return answers;
 }
 
-Io<void> LockReader::look(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt) {
+Io<void> LockReader::look(Client& client, const std::vector<Look*>& looks, Instant deadline,
+                          Interrupt interrupt) {
   Pipeline out;
   out.add({"TIME"});
   for (const Look* look : looks) look->ask(out);
-  KLOCK_TRY(answers, client_.commands(out, deadline, interrupt));
+  KLOCK_TRY(answers, client.commands(out, deadline, interrupt));
   const std::int64_t now_ms = milliseconds_of(answers[0]);
   const Reply* next = answers.data() + 1;
   for (Look* look : looks) {
@@ -217,14 +226,73 @@ Io<void> LockReader::look(const std::vector<Look*>& looks, Instant deadline, Int
   return {};
 }
 
-Io<void> LockReader::look_closer(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt) {
+Io<void> LockReader::look_closer(Client& client, const std::vector<Look*>& looks, Instant deadline,
+                                 Interrupt interrupt) {
   Pipeline out;
   for (const Look* look : looks) look->ask_closer(out);
   if (out.count() == 0) return {};
-  KLOCK_TRY(answers, client_.commands(out, deadline, interrupt));
+  KLOCK_TRY(answers, client.commands(out, deadline, interrupt));
   const Reply* next = answers.data();
   for (Look* look : looks) next = look->hear_closer(next);
   return {};
+}
+
+Io<LockReader::Shares> LockReader::share(const std::vector<Look*>& looks, Instant deadline,
+                                         Interrupt interrupt) {
+  const auto* const cluster = std::get_if<ClusterUrl>(&site_);
+  if (looks.empty()) return Shares{};
+  if (cluster == nullptr) {
+    Client& client = clients_.try_emplace("", site_, looks[0]->keys.key).first->second;
+    return Shares{{&client, looks}};
+  }
+  auto slots = ask_slots(cluster->nodes, nullptr, deadline, interrupt);
+  const bool may_not_ask = !slots && slots.error().cause == Cause::no_permission;
+  if (!slots && !may_not_ask) return tl::unexpected<Fault>(std::move(slots).error());
+  std::map<Client*, std::vector<Look*>> shares;
+  for (Look* const look : looks) {
+    const std::uint16_t slot = slot_of(look->keys.key);
+    if (may_not_ask) {
+      Client& client = clients_.try_emplace(std::to_string(slot), site_, look->keys.key).first->second;
+      shares[&client].push_back(look);
+      continue;
+    }
+    const RedisUrl* const master = slots->master_of(slot);
+    if (master == nullptr) {
+      look->fault = Fault{Cause::later, {ErrorKind::not_ready, "no server of the Cluster has its slot", ""}};
+      continue;
+    }
+    Client& client = clients_.try_emplace(describe_endpoint(*master), *master, look->keys.key).first->second;
+    shares[&client].push_back(look);
+  }
+  return Shares(shares.begin(), shares.end());
+}
+
+// A slot may move in between, or its master fail: then what is known of the servers is out of date.
+Io<void> LockReader::look_all(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt) {
+  const bool is_cluster = std::holds_alternative<ClusterUrl>(site_);
+  for (;;) {
+    Io<void> looked;
+    auto shares = share(looks, deadline, interrupt);
+    if (!shares) looked = tl::unexpected<Fault>(std::move(shares).error());
+    for (std::size_t i = 0; looked && i < shares->size(); ++i) {
+      auto& [client, some] = (*shares)[i];
+      looked = look_until_settled(*client, some, deadline, interrupt);
+    }
+    const Instant again = BootClock::now() + k_pause;
+    if (looked || !is_cluster || !may_have_moved(looked.error().cause) || again >= deadline) return looked;
+    if (wait_ready(-1, 0, again, interrupt) == Ready::interrupted) return interrupted_fault();
+  }
+}
+
+Io<void> LockReader::look_until_settled(Client& client, std::vector<Look*> looks, Instant deadline,
+                                        Interrupt interrupt) {
+  std::vector<Look*> open = looks;
+  for (int round = 0; round < k_tries && !open.empty(); ++round) {
+    KLOCK_CHECK(look(client, open, deadline, interrupt));
+    std::erase_if(open, [](const Look* look) { return look->settled || look->fault; });
+  }
+  std::erase_if(looks, [](const Look* look) { return look->fault.has_value(); });
+  return look_closer(client, looks, deadline, interrupt);
 }
 
 Io<std::vector<Io<LockState>>> LockReader::read(const std::vector<LockName>& locks, Instant deadline,
@@ -232,16 +300,9 @@ Io<std::vector<Io<LockState>>> LockReader::read(const std::vector<LockName>& loc
   std::vector<Look> looks;
   looks.reserve(locks.size());
   for (const LockName& lock : locks) looks.emplace_back(lock, prefix_);
-  std::vector<Look*> open;
-  for (Look& look : looks) open.push_back(&look);
-  for (int round = 0; round < k_tries && !open.empty(); ++round) {
-    KLOCK_CHECK(look(open, deadline, interrupt));
-    std::erase_if(open, [](const Look* look) { return look->settled || look->fault; });
-  }
-  std::vector<Look*> good;
-  for (Look& look : looks)
-    if (!look.fault) good.push_back(&look);
-  KLOCK_CHECK(look_closer(good, deadline, interrupt));
+  std::vector<Look*> all;
+  for (Look& look : looks) all.push_back(&look);
+  KLOCK_CHECK(look_all(all, deadline, interrupt));
   std::vector<Io<LockState>> states;
   states.reserve(looks.size());
   for (Look& look : looks) {

@@ -4,8 +4,10 @@
 #include "lease/lock_state.hpp"
 #include "store/redis/client.hpp"
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace klock::redis {
@@ -15,7 +17,7 @@ namespace klock::redis {
 // connected.
 class LockReader {
  public:
-  LockReader(Client& client, std::string_view prefix) : client_(client), prefix_(prefix) {}
+  LockReader(const Site& site, std::string_view prefix) : site_(site), prefix_(prefix) {}
 
   // Blocks until the deadline at most. One outcome for each lock, in order: a fault is that of its keys
   // alone. The name of a lock is empty where neither `locks` nor the store tells it.
@@ -25,11 +27,21 @@ class LockReader {
  private:
   struct Look;
 
-  Io<void> look(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt);
-  Io<void> look_closer(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt);
+  // For each server the looks whose locks it has.
+  using Shares = std::vector<std::pair<Client*, std::vector<Look*>>>;
+  Io<Shares> share(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt);
+  Io<void> look_all(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt);
+  static Io<void> look_until_settled(Client& client, std::vector<Look*> looks, Instant deadline,
+                                     Interrupt interrupt);
+  static Io<void> look(Client& client, const std::vector<Look*>& looks, Instant deadline,
+                       Interrupt interrupt);
+  static Io<void> look_closer(Client& client, const std::vector<Look*>& looks, Instant deadline,
+                              Interrupt interrupt);
 
-  Client& client_;
+  const Site site_;
   const std::string prefix_;
+  // One for each server, by its endpoint; of what is no Cluster a single one.
+  std::map<std::string, Client> clients_;
 };
 
 }  // namespace klock::redis

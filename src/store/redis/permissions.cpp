@@ -118,8 +118,10 @@ std::vector<Trial> trials(const std::string& prefix, const std::string& name) {
   const std::string channel = keys.channel("doctor");
   const std::string any_channel = shown.channel("*");
   std::vector<Trial> all;
+  const std::vector<std::string_view> common = shown.common();
   const auto add = [&](Need need, const std::string& touches, std::vector<std::string> words) {
-    all.push_back({need, std::move(words), touches});
+    const bool on_common = std::find(common.begin(), common.end(), touches) != common.end();
+    all.push_back({need, std::move(words), touches, on_common});
   };
 
   const std::vector<std::string> real_names = names_of(keys);

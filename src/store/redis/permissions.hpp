@@ -25,11 +25,12 @@ enum class Need : std::uint8_t {
 struct Trial {
   Need need;
   std::vector<std::string> words;
-  std::string touches;  // the key or channel, as people know it: "{klock:NAME}:holders"; empty: none
+  std::string touches;         // the key or channel, as people know it: "{klock:NAME}:holders"; empty: none
+  bool on_common_key = false;  // one of the prefix, which lies in another slot of a Cluster than the lock's
 };
 
 // For a lock of a name that nobody uses, `name`. To be sent in this order, as the last commands of a
-// connection: they end with a subscription.
+// connection: those for the lock end with a subscription.
 std::vector<Trial> trials(const std::string& prefix, const std::string& name);
 
 // Whether klock may do all that, and whether the server takes writes. `replies`: to each of `trials`. Pure.

@@ -40,18 +40,21 @@ constexpr Meaning k_meanings[] = {
      k_acl_hint, true},
     {"WRONGTYPE", Cause::final, ErrorKind::refused, "one of the lock's keys is in use for something else",
      "choose another name or --prefix", true},
-    {"CROSSSLOT", Cause::final, ErrorKind::refused, "the lock's keys lie in different slots", "", true},
+    {"CROSSSLOT", Cause::final, ErrorKind::refused, "the lock's keys lie in different slots",
+     "a Redis Cluster wants redis-cluster://, and keys where '}' only ends a hash tag", true},
     {"DENIED", Cause::final, ErrorKind::refused,
      "the server is in protected mode and accepts only local clients",
      "set a password there, or connect from its own host", false},
-    {"MOVED", Cause::final, ErrorKind::config, "the server is part of a Redis Cluster", "use a single server",
-     false},
-    {"ASK", Cause::final, ErrorKind::config, "the server is part of a Redis Cluster", "use a single server",
-     false},
+    {"MOVED", Cause::moved, ErrorKind::config, "the server is part of a Redis Cluster",
+     "use redis-cluster:// with some of its hosts", false},
+    {"ASK", Cause::ask, ErrorKind::config, "the server is part of a Redis Cluster",
+     "use redis-cluster:// with some of its hosts", false},
     {"ERR invalid DB index", Cause::final, ErrorKind::config, "the server has no such database",
      "check the number in the URL", false},
     {"ERR DB index is out of range", Cause::final, ErrorKind::config, "the server has no such database",
      "check the number in the URL", false},
+    {"ERR This instance has cluster support disabled", Cause::final, ErrorKind::config,
+     "it is no Redis Cluster", "use redis:// with it", false},
     {"ERR SELECT is not allowed in cluster mode", Cause::final, ErrorKind::config,
      "a Redis Cluster has only database 0", "check the number in the URL", false},
     {"LOADING", Cause::later, ErrorKind::unreachable, "the server is still loading its data",
@@ -59,8 +62,10 @@ constexpr Meaning k_meanings[] = {
     {"BUSY ", Cause::later, ErrorKind::not_ready, "the server is busy with somebody's script",
      "try again later", false},
     {"MASTERDOWN", Cause::later, ErrorKind::not_ready, "the server has lost its master", "", false},
-    {"TRYAGAIN", Cause::later, ErrorKind::not_ready, "the slot is being moved", "try again later", false},
-    {"CLUSTERDOWN", Cause::later, ErrorKind::not_ready, "the cluster is down", "", false},
+    {"TRYAGAIN", Cause::split, ErrorKind::not_ready, "the lock's slot is being moved to another server",
+     "try again later", false},
+    {"CLUSTERDOWN", Cause::not_master, ErrorKind::not_ready, "the Cluster is down, or this part of it",
+     "redis-cli --cluster check tells which servers are missing", false},
     {"OOM", Cause::final, ErrorKind::not_ready, "the server is out of memory",
      "raise maxmemory or make room there", false},
     {"MISCONF", Cause::final, ErrorKind::not_ready, "the server cannot save its data and refuses to write",
@@ -109,7 +114,10 @@ Fault fault_of(std::string_view error_reply) {
     if (!error.starts_with(meaning.prefix)) continue;
     std::string what = meaning.what;
     if (meaning.quote) what += ": " + quoted(error);
-    return {meaning.cause, Error{meaning.kind, std::move(what), meaning.hint}};
+    Fault fault{meaning.cause, Error{meaning.kind, std::move(what), meaning.hint}};
+    if (fault.cause == Cause::moved || fault.cause == Cause::ask)
+      fault.server = error.substr(error.rfind(' ') + 1);
+    return fault;
   }
   return {Cause::final, Error{ErrorKind::protocol, "the server answered: " + quoted(error), ""}};
 }

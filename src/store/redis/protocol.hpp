@@ -21,13 +21,17 @@ enum class Cause {
   no_script,      // send the script's text
   login,          // AUTH or SELECT failed; what was sent with it may have run all the same
   no_permission,  // the ACL forbids this command, key or channel
-  not_master,     // it is a replica: another server is in charge
+  not_master,     // it is a replica, or out of its Cluster: another server is in charge
+  moved,          // another server of the Cluster has the slot (Fault::server)
+  ask,            // it may have it, this once
+  split,          // the slot is being moved, and its keys are on two servers
   final           // nothing to be done
 };
 
 struct Fault {
   Cause cause;
   Error error;
+  std::string server = {};  // "host:port" of moved and ask; no host: the one that says so
 };
 
 template <class T>

@@ -10,7 +10,6 @@
 #include "store/redis/lock_reader.hpp"
 #include "store/redis/record.hpp"
 #include "store/redis/scripts.hpp"
-#include "store/redis/sentinel.hpp"
 #include "store/redis/session.hpp"
 #include "store/redis/statistics.hpp"
 
@@ -60,14 +59,15 @@ class Store final : public LockStore {
   Io<std::vector<LockName>> known_locks(Client& client, Instant deadline, Interrupt interrupt);
   Result<Eviction> evict(const Script& script, const LockName& lock, const Holder& shown,
                          const StopRequest& request, Instant deadline);
+  // For what belongs to the prefix.
+  Client common_client() const { return Client(site_, index_key(prefix_)); }
 
   const Site site_;
   const std::string prefix_;
 };
 
 Result<LockState> Store::inspect(const LockName& lock, Instant deadline, Interrupt interrupt) {
-  Client client(site_, "");
-  auto states = LockReader(client, prefix_).read({lock}, deadline, interrupt);
+  auto states = LockReader(site_, prefix_).read({lock}, deadline, interrupt);
   if (!states) return tl::unexpected(plain_error(std::move(states).error()));
   auto& state = states->front();
   if (!state) return tl::unexpected(plain_error(std::move(state).error()));
@@ -92,8 +92,8 @@ Io<std::vector<LockName>> Store::known_locks(Client& client, Instant deadline, I
 
 Result<std::vector<LockState>> Store::list(const std::string& pattern, Instant deadline,
                                            Interrupt interrupt) {
-  Client client(site_, "");
-  LockReader reader(client, prefix_);
+  Client client = common_client();
+  LockReader reader(site_, prefix_);
   auto locks = known_locks(client, deadline, interrupt);
   if (!locks) return tl::unexpected(plain_error(std::move(locks).error()));
   std::vector<LockState> states;
@@ -119,7 +119,7 @@ Result<std::vector<LockState>> Store::list(const std::string& pattern, Instant d
 
 Result<std::optional<Marker>> Store::marker(const LockName& lock, const std::string& key, Instant deadline) {
   const std::string once = LockKeys(lock.key, prefix_).once_key(key);
-  Client client(site_, "");
+  Client client(site_, once);
   Pipeline out;
   out.add({"GET", once});
   out.add({"PTTL", once});
@@ -133,27 +133,25 @@ Result<std::optional<Marker>> Store::marker(const LockName& lock, const std::str
 
 Result<bool> Store::clear_marker(const LockName& lock, const std::string& key, Instant deadline) {
   const std::string once = LockKeys(lock.key, prefix_).once_key(key);
-  Client client(site_, "");
+  Client client(site_, once);
   auto answer = client.command({"DEL", once}, deadline, Interrupt{});
   if (!answer) return tl::unexpected(plain_error(std::move(answer).error()));
   return answer->integer == 1;
 }
 
 Result<std::vector<Finding>> Store::examine(Duration ttl, Instant deadline, Interrupt interrupt) {
-  Client client(site_, "");
-  auto findings = redis::examine(client, prefix_, ttl, deadline, interrupt);
+  auto findings = redis::examine(site_, prefix_, ttl, deadline, interrupt);
   if (!findings) return tl::unexpected(plain_error(std::move(findings).error()));
-  if (const auto* sentinel = std::get_if<SentinelUrl>(&site_))
-    findings->push_back(judge_sentinels(ask_sentinels(*sentinel, deadline, interrupt)));
   return *std::move(findings);
 }
 
 Status Store::note(const Event& event, Instant deadline, Interrupt interrupt) {
   const LockKeys keys(event.lock.key, prefix_, group_of(event.lock.name, event.group));
-  Client client(site_, "");
+  Client client(site_, keys.key);
   auto noted =
       client.call({scripts::k_note,
-                   keys.all(),
+                   keys.own(),
+                   keys.common(),
                    {event.id, std::string(event_name(event.kind)), mode_text(event.mode, event.slots),
                     details_json(event.lock, event.who), event.reason}},
                   deadline, interrupt);
@@ -162,14 +160,14 @@ Status Store::note(const Event& event, Instant deadline, Interrupt interrupt) {
 }
 
 Result<EventPage> Store::events(const EventQuery& query, Instant deadline, Interrupt interrupt) {
-  Client client(site_, "");
+  Client client = common_client();
   auto page = read_events(client, prefix_, query, deadline, interrupt);
   if (!page) return tl::unexpected(plain_error(std::move(page).error()));
   return *std::move(page);
 }
 
 Result<std::vector<GroupStatistics>> Store::statistics(Instant deadline, Interrupt interrupt) {
-  Client client(site_, "");
+  Client client = common_client();
   auto groups = read_statistics(client, prefix_, deadline, interrupt);
   if (!groups) return tl::unexpected(plain_error(std::move(groups).error()));
   return *std::move(groups);
@@ -179,13 +177,14 @@ Result<Eviction> Store::evict(const Script& script, const LockName& lock, const 
                               const StopRequest& request, Instant deadline) {
   const LockKeys keys(lock.key, prefix_, group_of(lock.name, {}));
   const std::string json = request_json(request, shown.id);
-  Client client(site_, "");
+  Client client(site_, keys.key);
   // The login by itself first: what is sent with one that fails is executed nevertheless, as somebody else.
   if (auto pong = client.command({"ECHO", "klock"}, deadline, Interrupt{}); !pong) {
     if (pong.error().cause != Cause::no_permission)
       return tl::unexpected(plain_error(std::move(pong).error()));
   }
-  auto answer = client.call({script, keys.all(), {shown.fingerprint, json}}, deadline, Interrupt{});
+  auto answer =
+      client.call({script, keys.own(), keys.common(), {shown.fingerprint, json}}, deadline, Interrupt{});
   if (!answer) return tl::unexpected(plain_error(std::move(answer).error()));
   const std::string_view word = answer->text_at(0);
   if (word == "done") return Eviction::done;
@@ -196,13 +195,15 @@ Result<Eviction> Store::evict(const Script& script, const LockName& lock, const 
 }
 
 Status Store::wake_others(const LockName& lock, const Holder& removed, Instant deadline) {
-  Client client(site_, "");
   if (const auto list = signal_list_of(lock.key)) {
-    auto pushed = client.call({scripts::k_signal, {*list}, {}}, deadline, Interrupt{});
+    Client client(site_, *list);
+    auto pushed = client.call({scripts::k_signal, {*list}, {}, {}}, deadline, Interrupt{});
     if (!pushed) return tl::unexpected(plain_error(std::move(pushed).error()));
   }
   if (const auto signal = signal_of(lock.key, removed.client)) {
-    auto sent = client.command({"PUBLISH", signal->channel, signal->message}, deadline, Interrupt{});
+    // On a Cluster every server passes it on.
+    auto sent =
+        Client(site_, lock.key).command({"PUBLISH", signal->channel, signal->message}, deadline, Interrupt{});
     if (!sent) return tl::unexpected(plain_error(std::move(sent).error()));
   }
   return {};

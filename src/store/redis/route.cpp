@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: MIT
 #include "store/redis/route.hpp"
 
+#include "store/redis/cluster.hpp"
 #include "store/redis/sentinel.hpp"
+
+#include <algorithm>
 
 namespace klock::redis {
 namespace {
+
+constexpr Duration k_shortest_patience = std::chrono::milliseconds(500);
 
 class DirectRoute final : public Route {
  public:
   explicit DirectRoute(const RedisUrl& url) : url_(url) {}
 
   Io<std::unique_ptr<Connection>> open(Instant deadline, Interrupt interrupt) override {
-    return Connection::open(url_, Role::any, deadline, interrupt);
+    return Connection::open(url_, Login::plain, deadline, interrupt);
   }
 
  private:
@@ -39,11 +44,21 @@ std::string describe_url(const SentinelUrl& url) {
   return text + "/" + url.master + database_of(url.server);
 }
 
-std::unique_ptr<Route> route_to(const RedisUrl& url) {
+std::string describe_url(const ClusterUrl& url) {
+  std::string text = "redis-cluster://" + login_of(url.nodes[0]);
+  for (const RedisUrl& node : url.nodes)
+    text += (&node == url.nodes.data() ? "" : ",") + describe_endpoint(node);
+  return text;
+}
+
+std::unique_ptr<Route> route_to(const RedisUrl& url, std::string_view) {
   return std::make_unique<DirectRoute>(url);
 }
-std::unique_ptr<Route> route_to(const SentinelUrl& url) {
+std::unique_ptr<Route> route_to(const SentinelUrl& url, std::string_view) {
   return std::make_unique<SentinelRoute>(url);
+}
+std::unique_ptr<Route> route_to(const ClusterUrl& url, std::string_view key) {
+  return std::make_unique<ClusterRoute>(url, slot_of(key));
 }
 
 }  // namespace
@@ -52,8 +67,12 @@ std::string describe(const Site& site) {
   return std::visit([](const auto& url) { return describe_url(url); }, site);
 }
 
-std::unique_ptr<Route> make_route(const Site& site) {
-  return std::visit([](const auto& url) { return route_to(url); }, site);
+std::unique_ptr<Route> make_route(const Site& site, std::string_view key) {
+  return std::visit([&](const auto& url) { return route_to(url, key); }, site);
+}
+
+Duration Route::patience(Duration left) const {
+  return may_change() ? std::max(left / 4, std::min(left / 2, k_shortest_patience)) : left;
 }
 
 }  // namespace klock::redis

@@ -6,12 +6,13 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace klock::redis {
 
 // The servers that one store consists of, as configured.
-using Site = std::variant<RedisUrl, SentinelUrl>;
+using Site = std::variant<RedisUrl, SentinelUrl, ClusterUrl>;
 
 // For messages: the URL without any secret.
 std::string describe(const Site& site);
@@ -36,10 +37,18 @@ class Route {
   // is worth while to open() again. What was sent may have been done all the same.
   virtual bool leads_elsewhere(const Fault&, Instant /*deadline*/, Interrupt) { return false; }
 
-  // How long a server may be silent until that is asked, of the time that is left.
-  virtual Duration patience(Duration left) const { return left; }
+  // After an answer that names another server (Cause::moved, ask): whether open() leads there now. Nothing
+  // was done.
+  virtual bool redirect(const Fault&) { return false; }
+
+  // Whether the keys of one request must belong together, so that those of a prefix need one of their own.
+  virtual bool splits_keys() const { return false; }
+
+  // How long a server may be silent until leads_elsewhere() is asked, of the time that is left.
+  Duration patience(Duration left) const;
 };
 
-std::unique_ptr<Route> make_route(const Site& site);
+// `key`: what it is for; on a Cluster it decides which server is in charge.
+std::unique_ptr<Route> make_route(const Site& site, std::string_view key);
 
 }  // namespace klock::redis

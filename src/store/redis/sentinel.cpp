@@ -14,7 +14,6 @@ using std::chrono::milliseconds;
 constexpr Duration k_silent = milliseconds(300);
 constexpr Duration k_fresh = milliseconds(100);
 constexpr Duration k_unanswered = std::chrono::seconds(2);
-constexpr Duration k_shortest_patience = milliseconds(500);
 
 std::optional<std::uint16_t> port_of(std::string_view text) {
   std::uint16_t port = 0;
@@ -50,7 +49,7 @@ bool is_plain_host(std::string_view host) {
 Io<std::optional<RedisUrl>> ask(const SentinelUrl& url, const RedisUrl& sentinel, Instant deadline,
                                 Interrupt interrupt) {
   const Instant until = std::min(deadline, BootClock::now() + k_silent);
-  KLOCK_TRY(connection, Connection::open(sentinel, Role::any, until, interrupt));
+  KLOCK_TRY(connection, Connection::open(sentinel, Login::plain, until, interrupt));
   Pipeline out;
   out.add({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", url.master});
   KLOCK_CHECK(connection->write(out, until, interrupt));
@@ -132,7 +131,7 @@ Io<std::unique_ptr<Connection>> SentinelRoute::open(Instant deadline, Interrupt 
   const RedisUrl& master = master_ = std::move(named.server);
   ask_again_ = BootClock::now() + k_fresh;
   const Instant until = std::min(deadline, BootClock::now() + patience(deadline - BootClock::now()));
-  auto connection = Connection::open(master, Role::master, until, interrupt);
+  auto connection = Connection::open(master, Login::master, until, interrupt);
   if (connection || connection.error().cause == Cause::interrupted) return connection;
   Fault fault = std::move(connection).error();
   // It may just be replaced.
@@ -154,10 +153,6 @@ bool SentinelRoute::is_replaced(Instant deadline, Interrupt interrupt) {
   const auto named = find_master(deadline, interrupt);
   ask_again_ = BootClock::now() + (named ? k_fresh : k_unanswered);
   return named && named->by_most && !is_same(named->server, master_);
-}
-
-Duration SentinelRoute::patience(Duration left) const {
-  return std::max(left / 4, std::min(left, k_shortest_patience));
 }
 
 std::vector<Vote> ask_sentinels(const SentinelUrl& url, Instant deadline, Interrupt interrupt) {

@@ -31,7 +31,6 @@ class SentinelRoute final : public Route {
   bool is_current(Instant deadline, Interrupt interrupt) override;
   // Of one that is merely silent only if the Sentinels name another.
   bool leads_elsewhere(const Fault& fault, Instant deadline, Interrupt interrupt) override;
-  Duration patience(Duration left) const override;
 
  private:
   struct Named {

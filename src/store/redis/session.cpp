@@ -63,12 +63,13 @@ Session::Session(const Site& site, const std::string& prefix, Claim claim)
       token_(claim_.token.value),
       hold_mode_(mode_),
       keep_(claim_.once ? text(whole(claim_.once->keep)) : "0"),
-      client_(site, keys_.channel(claim_.token.id())) {}
+      client_(site, keys_.key, keys_.channel(claim_.token.id())) {}
 
 ScriptCall Session::acquire_call(How how) {
   const char* word = how == How::enqueue ? "enqueue" : how == How::once ? "once" : "claim";
   ScriptCall call{scripts::k_acquire,
-                  keys_.all(once_key_),
+                  keys_.own(once_key_),
+                  keys_.common(),
                   {claim_.token.value, ttl_, word, number_, client_.can_listen() ? "0" : "1", mode_,
                    waiter_life_, details_, max_waiters_, state_of(claim_)},
                   how == How::enqueue};
@@ -268,10 +269,12 @@ const char* Session::whose() const {
 
 ScriptCall Session::renew_call(std::string_view ttl) {
   return {scripts::k_renew,
-          keys_.all(),
+          keys_.own(),
+          keys_.common(),
           {token_, ttl, fence_, claim_.reclaim ? "1" : "0", hold_mode_, details_,
            has_joined() ? claim_.token.value : std::string_view(), state_of(claim_), whose()},
-          client_.subscribed()};
+          client_.subscribed(),
+          false};
 }
 
 Result<Renewal> Session::renew(Instant deadline, Interrupt interrupt) {
@@ -284,6 +287,9 @@ Result<Renewal> Session::confirm(Instant deadline, Interrupt interrupt) {
 
 Result<Renewal> Session::confirm_or_renew(std::string_view ttl, Instant deadline, Interrupt interrupt) {
   Io<Reply> answer = client_.call(renew_call(ttl), deadline, interrupt);
+  if (!answer && answer.error().cause == Cause::split && holding_ && hold_mode_ == "exclusive" &&
+      !has_joined())
+    answer = client_.call({scripts::k_hold_on, {keys_.key}, {}, {token_, ttl}}, deadline, interrupt);
   if (!answer) return outcome_of<Renewal>(std::move(answer).error(), Interrupted{});
   auto outcome = renewal(*answer);
   const bool confirmed = outcome && std::holds_alternative<Renewed>(*outcome);
@@ -310,7 +316,8 @@ Result<Renewal> Session::renewal(const Reply& answer) {
 Io<Released> Session::release_once(Instant deadline, Interrupt interrupt) {
   const bool retry = std::exchange(release_sent_, true);
   const ScriptCall call{scripts::k_release,
-                        keys_.all(once_key_),
+                        keys_.own(once_key_),
+                        keys_.common(),
                         {claim_.token.value, claim_.reclaim ? "1" : "0", marker_, keep_, whose(), min_hold_,
                          event_name(end_of_waiter_), end_reason_, fence_, mode_, details_},
                         false};

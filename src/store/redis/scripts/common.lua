@@ -1,14 +1,10 @@
--- In front of every script. A script touches the keys in KEYS alone, always in this order. ONCE is K again where there
--- is no marker to look after; a user who may not use the last ones leaves them out.
-local K, HOLDERS, WAITERS, QUEUE, FENCE, REQUESTS, READERS, SLOTS, JOINED, ONCE, INDEX, EVENTS, GROUPS, STATS,
-      OTHER_STATS = unpack(KEYS)
-
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local now = math.floor(now_us / 1000)
-
--- tostring() would write large numbers as 1.7e+15.
-local function text(number) return string.format('%.0f', number) end
+-- In front of every script that deals with a lock, behind log.lua. A script touches the keys in KEYS alone, always in this
+-- order. ONCE is K again where there is no marker to look after; a user who may not use the last ones leaves them out.
+-- INDEX is K where they lie in another slot of a Cluster: what is to be noted there is part of the answer then, {notes
+-- (packed; '': none), answer}, and notes.lua writes it.
+local K, HOLDERS, WAITERS, QUEUE, FENCE, REQUESTS, READERS, SLOTS, JOINED, ONCE = unpack(KEYS, 1, 10)
+INDEX, EVENTS, GROUPS, STATS, OTHER_STATS = unpack(KEYS, 11)
+local notes = INDEX == K and {} or nil
 
 local function id_of(token) return string.sub(token, 1, 12) end
 
@@ -148,68 +144,11 @@ local function waiter_of(token)
           mode = mode, details = details}
 end
 
-local month = 2592000000
-
--- The statistics of our group; of the others where there are too many groups.
-local function stats_key()
-  local known = redis.pcall('ZSCORE', GROUPS, STATS)
-  if type(known) == 'table' then return nil end
-  if not known then
-    redis.pcall('ZREMRANGEBYSCORE', GROUPS, '-inf', text(now - month))
-    local count = redis.pcall('ZCARD', GROUPS)
-    if type(count) ~= 'number' or count >= 500 then return OTHER_STATS end
-  end
-  redis.pcall('ZADD', GROUPS, text(now), STATS)
-  redis.pcall('PEXPIRE', GROUPS, text(month))
-  return STATS
-end
-
--- Times of `letter` are counted by buckets that grow by the fourth root of 2, with their sum and the longest (see
--- lease/statistics.hpp).
-local function count_time(key, letter, ms)
-  local bucket = ms < 1 and 0 or math.min(math.floor(math.log(ms) / math.log(2) * 4) + 1, 127)
-  redis.pcall('HINCRBY', key, letter .. bucket, 1)
-  redis.pcall('HINCRBY', key, letter .. 'sum', text(ms))
-  local longest = redis.pcall('HGET', key, letter .. 'max')
-  if not longest or (type(longest) == 'string' and tonumber(longest) < ms) then
-    redis.pcall('HSET', key, letter .. 'max', text(ms))
-  end
-end
-
-local letters = {waited = 'w', held = 'h', late = 'l'}
-
-local function count(what, entry, facts)
-  if not STATS then return end
-  local key = stats_key()
-  if not key then return end
-  redis.pcall('HINCRBY', key, what, 1)
-  redis.pcall('HSETNX', key, 'since', text(now))
-  for i = 1, #facts, 2 do
-    local name, ms = facts[i], tonumber(facts[i + 1])
-    if name == 'waited' and what == 'timed_out' and ms == 0 then redis.pcall('HINCRBY', key, 'refused', 1) end
-    if name == 'ttl' then redis.pcall('HSET', key, entry.state == '4' and 'uttl' or 'ttl', text(ms)) end
-    local letter = letters[name]
-    if letter == 'h' and entry.state == '4' then letter = 'u' end
-    if letter and (letter ~= 'w' or what == 'acquired') then count_time(key, letter, ms) end
-  end
-  redis.pcall('PEXPIRE', key, text(month))
-end
-
--- The audit log, a stream. A lock must not fail because of it. `entry`: that of HOLDERS or WAITERS; `facts`: names and
--- values of what else is to be told.
-local function log(what, token, entry, facts)
-  facts = facts or {}
-  count(what, entry, facts)
-  if not EVENTS then return end
-  local command = {'XADD', EVENTS, 'MAXLEN', '~', '10000', '*', 'event', what, 'key', K, 'id', id_of(token),
-                   'mode', entry.mode, 'details', entry.details}
-  if entry.fence then
-    command[#command + 1] = 'fence'
-    command[#command + 1] = entry.fence
-  end
-  for _, fact in ipairs(facts) do command[#command + 1] = fact end
-  redis.pcall(unpack(command))
-  redis.pcall('PEXPIRE', EVENTS, text(month))
+-- `entry`: that of HOLDERS or WAITERS; `facts`: names and values of what else is to be told.
+local function log(what, token, entry, facts, unless_told)
+  local event = {what, K, id_of(token), entry.mode, entry.details, entry.fence or '', entry.state or '', facts or {},
+                 unless_told}
+  if notes then notes[#notes + 1] = {now, event} else write_event(unpack(event)) end
 end
 
 -- The end of a hold is told by whoever takes its entry out of HOLDERS, in that very step: so once. The start of a
@@ -222,7 +161,8 @@ local function log_end(what, token, holder, facts, ended)
   log(what, token, holder, facts)
 end
 
--- A loss, told by whoever finds it out for his own command. Where somebody came since, he has told of it: that it expired.
+-- A loss, told by whoever finds it out for his own command. Where somebody came since, he has told that it expired, unless
+-- this server took over from one that kept the hold to itself.
 local function log_loss(token, fence, entry, reason)
   local holder = holder_of(token)
   if holder then
@@ -230,7 +170,7 @@ local function log_loss(token, fence, entry, reason)
     return log_end('lost', token, holder, {'reason', reason})
   end
   local last = redis.call('GET', FENCE)
-  if not last or last == fence then log('lost', token, entry, {'reason', reason}) end
+  log('lost', token, entry, {'reason', reason}, last and last ~= fence or nil)
 end
 
 local function leave_queue(token)
@@ -261,19 +201,13 @@ local function listens(token)
   return type(answer[2]) ~= 'number' or answer[2] > 0
 end
 
--- The index only serves those who list locks: a lock must not fail because of it.
 local function note_in_index(life)
-  if not INDEX then return end
-  local last = redis.pcall('ZSCORE', INDEX, K)
-  if type(last) == 'table' then return end
-  if not last or tonumber(last) < now + life then redis.pcall('ZADD', INDEX, text(now + life), K) end
-  redis.pcall('ZREMRANGEBYSCORE', INDEX, '-inf', text(now - 1))
-  local left = redis.pcall('PTTL', INDEX)
-  if type(left) == 'number' and left < life then redis.pcall('PEXPIRE', INDEX, text(life)) end
+  if notes then notes[#notes + 1] = {now, life, K} else write_index(K, life) end
 end
 
+-- On a Cluster it could come after the note of whoever has taken the lock since: there an entry ends by its score.
 local function forget_in_index()
-  if INDEX and redis.pcall('EXISTS', K, QUEUE) == 0 then redis.pcall('ZREM', INDEX, K) end
+  if INDEX and not notes and redis.pcall('EXISTS', K, QUEUE) == 0 then redis.pcall('ZREM', INDEX, K) end
 end
 
 -- Tells the first waiter from position `at` who still listens when to look.
@@ -458,6 +392,12 @@ local function look()
     if kind == 'none' and redis.call('EXISTS', READERS, SLOTS) > 0 then held = 'several' end
   end
   if value == MARK then held = 'several' end
+end
+
+-- What is returned, see above.
+local function with_notes(answer)
+  if not notes then return answer end
+  return {#notes > 0 and cmsgpack.pack(notes) or '', answer}
 end
 
 look()

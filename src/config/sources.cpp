@@ -70,7 +70,13 @@ void add_environment(RawValues& values) {
     const char* name;
     const char* key;
   };
-  constexpr Variable k_variables[] = {{"KLOCK_URL", "url"}, {"KLOCK_PREFIX", "prefix"}, {"KLOCK_TTL", "ttl"}};
+  constexpr Variable k_variables[] = {{"KLOCK_URL", "url"},
+                                      {"KLOCK_PREFIX", "prefix"},
+                                      {"KLOCK_TTL", "ttl"},
+                                      {"KLOCK_TLS_CA", "tls-ca"},
+                                      {"KLOCK_TLS_CERT", "tls-cert"},
+                                      {"KLOCK_TLS_KEY", "tls-key"},
+                                      {"KLOCK_TLS_SERVER_NAME", "tls-server-name"}};
   for (const Variable& variable : k_variables)
     if (const char* const value = environment(variable.name))
       values[variable.key] = {value, Origin::environment, variable.name};

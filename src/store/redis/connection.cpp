@@ -37,6 +37,7 @@ Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Role role,
                                                  Interrupt interrupt) {
   KLOCK_TRY(stream, open_stream(url, deadline, interrupt));
   std::unique_ptr<Connection> connection(new Connection(std::move(stream)));
+  connection->may_want_tls_ = !url.tls && url.socket_path.empty();
   Pipeline login;
   std::string& owed = connection->login_owed_;
   if (!url.password.empty()) {
@@ -101,8 +102,12 @@ Io<Reply> Connection::read_reply(Instant deadline, Interrupt interrupt) {
     auto reply = reader_.next();
     if (!reply) return tl::unexpected<Fault>(Fault{Cause::final, std::move(reply).error()});
     if (reply->has_value()) return std::move(**reply);
-    KLOCK_TRY(size, stream_->read(buffer, deadline, interrupt));
-    reader_.feed(buffer.data(), size);
+    auto size = stream_->read(buffer, deadline, interrupt);
+    if (!size && size.error().cause == Cause::closed && may_want_tls_)
+      size.error().error.hint = "is it restarting, or is this a port for TLS (rediss://)?";
+    if (!size) return tl::unexpected<Fault>(std::move(size).error());
+    may_want_tls_ = false;
+    reader_.feed(buffer.data(), *size);
   }
 }
 

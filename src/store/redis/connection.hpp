@@ -45,8 +45,9 @@ class Connection {
 
   const std::unique_ptr<Stream> stream_;
   ReplyReader reader_;
-  std::string login_;       // still to be written
-  std::string login_owed_;  // a letter for each login command whose reply is to come
+  bool may_want_tls_ = false;  // it has said nothing yet, and is spoken to without
+  std::string login_;          // still to be written
+  std::string login_owed_;     // a letter for each login command whose reply is to come
 };
 
 }  // namespace klock::redis

@@ -90,12 +90,11 @@ constexpr AlertMeaning k_alerts[] = {
 };
 
 Fault fault_of_alert(int alert) {
-  const std::string word = SSL_alert_desc_string_long(alert);
+  const std::string name = SSL_alert_desc_string_long(alert);
+  const std::string word = name == "unknown" ? "" : " (" + name + ")";
   for (const AlertMeaning& one : k_alerts)
-    if (one.alert == alert)
-      return {Cause::tls, Error{one.kind, std::string(one.what) + " (" + word + ")", one.hint}};
-  return {Cause::tls,
-          Error{ErrorKind::protocol, "the server ended TLS (" + word + ")", "its log may tell why"}};
+    if (one.alert == alert) return {Cause::tls, Error{one.kind, one.what + word, one.hint}};
+  return {Cause::tls, Error{ErrorKind::protocol, "the server ended TLS" + word, "its log may tell why"}};
 }
 
 }  // namespace

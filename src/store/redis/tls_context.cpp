@@ -16,6 +16,17 @@
 #include <mutex>
 #include <optional>
 
+#ifdef KLOCK_STATIC
+// Linked in, OpenSSL looks at the processor before main() begins, which every start would pay for, TLS or
+// not. The linker leads that call into nothing (--wrap in CMakeLists.txt); it is made up for when TLS is
+// wanted.
+void klock_no_processor_check() __asm__("__wrap_OPENSSL_cpuid_setup");
+void klock_no_processor_check() {}
+void klock_processor_check() __asm__("__real_OPENSSL_cpuid_setup");
+#else
+static void klock_processor_check() {}
+#endif
+
 namespace klock::redis {
 namespace {
 
@@ -118,6 +129,7 @@ Status use_key(SSL_CTX* context, const TlsSettings& settings) {
 }
 
 Result<TlsContext> make_context(const TlsSettings& settings) {
+  klock_processor_check();
   OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
   TlsContext context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
   if (context == nullptr) return failure(ErrorKind::system, "OpenSSL cannot be used");

@@ -51,13 +51,18 @@ TEST(TlsContext, WhatIsWrongWithTheFiles) {
   write(empty, "");
   const std::string broken = own.directory() + "/broken";
   write(broken, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+  const std::string half = own.directory() + "/half";
+  fs::copy_file(own.certificate(), half);
+  std::ofstream(half, std::ios::app) << "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
   const struct {
     TlsSettings settings;
     const char* what;
   } cases[] = {
       {{own.directory() + "/none", "", "", ""}, "tls-ca"},
       {{empty, "", "", ""}, "no certificate in it"},
-      {{broken, "", "", ""}, "no certificate in it"},
+      {{broken, "", "", ""}, "damaged"},
+      {{half, "", "", ""}, "damaged"},
+      {{"", half, own.key(), ""}, "damaged"},
       {{own.key(), "", "", ""}, "no certificate in it"},
       {{"", empty, own.key(), ""}, "tls-cert"},
       {{"", own.certificate(), empty, ""}, "no private key in it"},

@@ -33,7 +33,6 @@ namespace {
 struct Free {
   void operator()(BIO* bio) const { BIO_free(bio); }
   void operator()(X509* certificate) const { X509_free(certificate); }
-  void operator()(X509_CRL* list) const { X509_CRL_free(list); }
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
 };
 template <class T>
@@ -53,12 +52,14 @@ class Pem {
   Pem& operator=(const Pem&) = delete;
   ~Pem() { OPENSSL_cleanse(text_.data(), text_.size()); }
 
+  // The next one; nullptr: there is none, or is_damaged().
   Owned<X509> certificate() { return Owned<X509>(PEM_read_bio_X509_AUX(bio_.get(), nullptr, none, nullptr)); }
   // A password can't be asked for: whoever runs klock may be no person.
   Owned<EVP_PKEY> key() {
     return Owned<EVP_PKEY>(PEM_read_bio_PrivateKey(bio_.get(), nullptr, none, &wants_password_));
   }
   bool wants_password() const { return wants_password_; }
+  static bool is_damaged() { return ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE; }
 
  private:
   static int none(char*, int, int, void* wanted) {
@@ -95,6 +96,7 @@ Status trust(SSL_CTX* context, const std::string& path) {
   int count = 0;
   for (; const auto authority = pem.certificate(); ++count)
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get());
+  if (Pem::is_damaged()) return wrong_file(k_option, path, "a certificate in it is damaged");
   // One that is named is trusted, whoever has signed it.
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_PARTIAL_CHAIN);
   if (count == 0) return wrong_file(k_option, path, "there is no certificate in it", "it must be PEM");
@@ -110,6 +112,7 @@ Status use_certificate(SSL_CTX* context, const std::string& path) {
   if (SSL_CTX_use_certificate(context, own.get()) != 1)
     return wrong_file("tls-cert", path, "the certificate is unusable", "its key may be too short to be safe");
   while (const auto authority = pem.certificate()) SSL_CTX_add1_chain_cert(context, authority.get());
+  if (Pem::is_damaged()) return wrong_file("tls-cert", path, "a certificate in it is damaged");
   return {};
 }
 

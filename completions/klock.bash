@@ -3,7 +3,7 @@
 
 # Prints the options of subcommand $1, short and long.
 _klock_options() {
-  local global="--url --config --prefix --sentinel-user --store-timeout --audit-file -q --quiet -v --verbose --version -h --help"
+  local global="--url --config --prefix --sentinel-user --tls-ca --tls-cert --tls-key --tls-server-name --store-timeout --audit-file -q --quiet -v --verbose --version -h --help"
   case $1 in
     run)
       echo "$global -n --nonblock -w --wait -E --conflict-exit-code --max-waiters -x --exclusive -s --shared --slots" \
@@ -33,7 +33,7 @@ _klock_options() {
 # Whether option $1 takes a value in the next word.
 _klock_takes_value() {
   case $1 in
-    --url | --config | --prefix | --sentinel-user | --store-timeout | --audit-file | --key | --wait | \
+    --url | --config | --prefix | --sentinel-user | --tls-ca | --tls-cert | --tls-key | --tls-server-name | --store-timeout | --audit-file | --key | --wait | \
       --conflict-exit-code | --max-waiters | --slots | --also | --once | --once-ttl | --unless | --skip-exit-code | --ttl | --kill-after | \
       --signal | --on-lost | --on-gone | --if-unavailable | --wait-replicas | --max-hold | --min-hold | --message | --outcome-file | \
       --record-command | --group | --id | --reason | --pid | --for | --shell | --left | --token | --token-file | --since | --interval | \
@@ -87,12 +87,12 @@ _klock_value() {
     --if-unavailable) _klock_reply "$current" fail wait local run ;;
     --signal) _klock_reply "$current" TERM INT QUIT HUP USR1 USR2 KILL ;;
     --url)
-      _klock_reply "$current" local: redis:// unix:// redis-sentinel:// redis-cluster://
+      _klock_reply "$current" local: redis:// rediss:// unix:// redis-sentinel:// rediss-sentinel:// redis-cluster:// rediss-cluster://
       compopt -o nospace 2>/dev/null
       ;;
     --shell) _klock_reply "$current" sh fish ;;
     --record-command) _klock_reply "$current" name full ;;
-    --config | --outcome-file | --audit-file | --token-file)
+    --config | --outcome-file | --audit-file | --token-file | --tls-ca | --tls-cert | --tls-key)
       mapfile -t COMPREPLY < <(compgen -f -- "$current")
       compopt -o filenames 2>/dev/null
       ;;

@@ -5,7 +5,7 @@
 # values do not count; the words of a command that klock is to run count as one).
 function __klock_parse
     set -l tokens (commandline -opc)
-    set -l takes_value --url --config --prefix --sentinel-user --store-timeout --audit-file --key --wait --conflict-exit-code \
+    set -l takes_value --url --config --prefix --sentinel-user --tls-ca --tls-cert --tls-key --tls-server-name --store-timeout --audit-file --key --wait --conflict-exit-code \
         --max-waiters --slots --also --once --once-ttl --unless --skip-exit-code --ttl --kill-after \
         --signal --on-lost --on-gone --if-unavailable --wait-replicas --max-hold --min-hold --message --outcome-file --record-command --group \
         --id --reason --pid --for --shell --left --token --token-file --since --interval --sort --older-than
@@ -118,10 +118,14 @@ complete -c klock -n '__klock_word watch 0' -a '(__klock_names)' -d Lock
 complete -c klock -n '__klock_word force-release 0' -a '(__klock_names)' -d Lock
 complete -c klock -n __klock_command -a '(__klock_complete_command)'
 
-complete -c klock -n __klock_options -l url -x -a 'local: redis:// unix:// redis-sentinel:// redis-cluster://' -d 'The store'
+complete -c klock -n __klock_options -l url -x -a 'local: redis:// rediss:// unix:// redis-sentinel:// rediss-sentinel:// redis-cluster:// rediss-cluster://' -d 'The store'
 complete -c klock -n __klock_options -l config -rF -d 'Read this configuration file and no other'
 complete -c klock -n __klock_options -l prefix -x -d 'Put this in front of the name to make the key'
 complete -c klock -n __klock_options -l sentinel-user -x -d 'How to log in to the Sentinels'
+complete -c klock -n __klock_options -l tls-ca -rF -d 'Trust these authorities, not those of the system'
+complete -c klock -n __klock_options -l tls-cert -rF -d 'Our certificate, for a server that wants one'
+complete -c klock -n __klock_options -l tls-key -rF -d 'The key of our certificate'
+complete -c klock -n __klock_options -l tls-server-name -x -d 'The name in the certificate of the server'
 complete -c klock -n __klock_options -l store-timeout -x -d 'A store silent for this long is unreachable'
 complete -c klock -n __klock_options -l audit-file -rF -d 'Append each event to this file'
 complete -c klock -n __klock_options -s q -l quiet -d 'No messages except usage errors'

@@ -83,10 +83,14 @@ constexpr Option k_wait_options[] = {
     {"conflict-exit-code", 'E', "N", "exit status if it is busy still (default 75)", k_setting}};
 
 constexpr Option k_store_options[] = {
-    {"url", 0, "URL", "local:[/dir], redis:, unix:, redis-cluster:..", k_setting},
+    {"url", 0, "URL", "local:[/dir], redis[s]:, unix:, redis[s]-cluster:..", k_setting},
     {"prefix", 0, "TEXT", "before each name in the store (default klock:)", k_setting},
     {"key", 0, "KEY", "exactly KEY in the store, not prefix and NAME"},
     {"sentinel-user", 0, "USER", "how to log in to the Sentinels", k_setting},
+    {"tls-ca", 0, "FILE|DIR", "trust these authorities, not the system's", k_setting},
+    {"tls-cert", 0, "FILE", "our certificate, for a server that wants one", k_setting},
+    {"tls-key", 0, "FILE", "its key", k_setting},
+    {"tls-server-name", 0, "NAME", "in the server's certificate, not its host", k_setting},
     {"store-timeout", 0, "D", "a store silent for D is unreachable (default 5s)", k_setting},
     {"audit-file", 0, "FILE", "append events to FILE (or a syslog socket)", k_setting},
     {"config", 0, "FILE", "read FILE instead of klock.toml", k_setting}};
@@ -172,6 +176,7 @@ Exit status:
 
 Environment:
   KLOCK_URL, KLOCK_PREFIX, KLOCK_TTL, KLOCK_CONFIG  as the options of that name
+  KLOCK_TLS_CA, KLOCK_TLS_CERT, KLOCK_TLS_KEY, KLOCK_TLS_SERVER_NAME   likewise
   KLOCK_PASSWORD_FILE, REDISCLI_AUTH                the store's password
   KLOCK_NAME, KLOCK_TOKEN, KLOCK_FENCE, KLOCK_MODE  given to the command
   KLOCK_HELD                                        likewise, for nested runs

@@ -23,7 +23,7 @@ struct Key {
   Kind kind;
 };
 
-constexpr std::array<Key, 27> k_keys{{{"audit-file", Kind::text},      {"conflict-exit-code", Kind::number},
+constexpr std::array<Key, 31> k_keys{{{"audit-file", Kind::text},      {"conflict-exit-code", Kind::number},
                                       {"group", Kind::text},           {"if-unavailable", Kind::text},
                                       {"kill-after", Kind::number},    {"max-hold", Kind::number},
                                       {"max-waiters", Kind::number},   {"message", Kind::text},
@@ -33,7 +33,9 @@ constexpr std::array<Key, 27> k_keys{{{"audit-file", Kind::text},      {"conflic
                                       {"prefix", Kind::text},          {"quiet", Kind::on_off},
                                       {"record-command", Kind::text},  {"sentinel-user", Kind::text},
                                       {"signal", Kind::number},        {"skip-exit-code", Kind::number},
-                                      {"store-timeout", Kind::number}, {"tree", Kind::on_off},
+                                      {"store-timeout", Kind::number}, {"tls-ca", Kind::text},
+                                      {"tls-cert", Kind::text},        {"tls-key", Kind::text},
+                                      {"tls-server-name", Kind::text}, {"tree", Kind::on_off},
                                       {"ttl", Kind::number},           {"url", Kind::text},
                                       {"verbose", Kind::on_off},       {"wait", Kind::number},
                                       {"wait-replicas", Kind::number}}};

@@ -94,6 +94,15 @@ std::optional<std::string> parse_prefix(const std::string& text) {
   return is_visible(text) && text.size() <= 100 ? std::optional<std::string>(text) : std::nullopt;
 }
 
+std::optional<std::string> parse_server_name(const std::string& text) {
+  constexpr std::size_t k_longest_name = 255;
+  const bool clean = std::all_of(text.begin(), text.end(), [](char c) {
+    return is_letter_or_digit(c) || std::string_view(".-_:").find(c) != std::string_view::npos;
+  });
+  return clean && !text.empty() && text.size() <= k_longest_name ? std::optional<std::string>(text)
+                                                                 : std::nullopt;
+}
+
 std::optional<std::string> parse_signal_text(const std::string& text) {
   const bool clean = std::all_of(text.begin(), text.end(),
                                  [](char c) { return is_letter_or_digit(c) || c == '+' || c == '-'; });

@@ -21,6 +21,7 @@ std::string if_unavailable_text(IfUnavailable choice);
 std::optional<RecordCommand> parse_record_command(const std::string& text);
 std::optional<std::string> parse_group(const std::string& text);
 std::optional<std::string> parse_prefix(const std::string& text);
+std::optional<std::string> parse_server_name(const std::string& text);  // for a certificate
 // Looks at the form alone; supervise/ knows which signals there are.
 std::optional<std::string> parse_signal_text(const std::string& text);
 

@@ -117,6 +117,25 @@ Status take_texts(const RawValues& values, Settings& settings) {
   return {};
 }
 
+// The certificate and its key belong together, wherever each of them was given.
+Status take_tls(const RawValues& values, Settings& settings) {
+  const auto some = [](const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional<std::string>(text);
+  };
+  KLOCK_CHECK(take(values, "tls-ca", settings.tls_ca, "the name of a file or directory", some));
+  KLOCK_CHECK(take(values, "tls-cert", settings.tls_cert, "a file name", some));
+  KLOCK_CHECK(take(values, "tls-key", settings.tls_key, "a file name", some));
+  KLOCK_CHECK(take(values, "tls-server-name", settings.tls_server_name,
+                   "a host name or address, as it stands in a certificate", parse_server_name));
+  if (settings.tls_key.value.empty() && !settings.tls_cert.value.empty())
+    return wrong_value(settings.tls_cert, "tls-cert", "a certificate without its key", "give tls-key too");
+  if (settings.tls_cert.value.empty() && !settings.tls_key.value.empty())
+    return wrong_value(settings.tls_key, "tls-key", "a key without its certificate", "give tls-cert too");
+  for (Setting<std::string>* file : {&settings.tls_ca, &settings.tls_cert, &settings.tls_key})
+    file->value = absolute_path(file->value);  // a keeper changes its directory
+  return {};
+}
+
 Status take_choices(const RawValues& values, Settings& settings) {
   settings.conflict_exit_code.value = k_default_conflict_status;
   KLOCK_CHECK(take(values, "conflict-exit-code", settings.conflict_exit_code, "an exit status from 0 to 255",
@@ -142,6 +161,10 @@ Status take_url(const RawValues& values, Settings& settings) {
   Result<StoreUrl> url = parse_store_url(text.value);
   if (!url) return wrong_value(text, "url", url.error().what, url.error().hint);
   settings.url = *std::move(url);
+  for (RedisUrl* const server : servers_of(settings.url))
+    if (server->tls)
+      server->tls = TlsSettings{settings.tls_ca.value, settings.tls_cert.value, settings.tls_key.value,
+                                settings.tls_server_name.value};
   settings.url_text = {redact_url(text.value), text.origin, text.where};
   return take_password(settings);
 }
@@ -155,6 +178,11 @@ std::string line(const char* name, const Setting<Duration>& setting) {
   return line(name, format_duration(setting.value), setting);
 }
 
+// Unless it is empty.
+void add_text(std::vector<std::string>& lines, const char* name, const Setting<std::string>& setting) {
+  if (!setting.value.empty()) lines.push_back(line(name, setting.value, setting));
+}
+
 }  // namespace
 
 Result<Settings> load_settings(const RawValues& flags) {
@@ -163,6 +191,7 @@ Result<Settings> load_settings(const RawValues& flags) {
   KLOCK_CHECK(take_durations(values, settings));
   KLOCK_CHECK(take_texts(values, settings));
   KLOCK_CHECK(take_choices(values, settings));
+  KLOCK_CHECK(take_tls(values, settings));
   KLOCK_CHECK(take_url(values, settings));
   return settings;
 }
@@ -182,6 +211,10 @@ std::vector<std::string> describe_settings(const Settings& settings) {
       line("store-timeout", settings.store_timeout),
       line("conflict-exit-code", std::to_string(settings.conflict_exit_code.value),
            settings.conflict_exit_code)};
+  add_text(lines, "tls-ca", settings.tls_ca);
+  add_text(lines, "tls-cert", settings.tls_cert);
+  add_text(lines, "tls-key", settings.tls_key);
+  add_text(lines, "tls-server-name", settings.tls_server_name);
   if (settings.wait_replicas.value > 0)
     lines.push_back(
         line("wait-replicas", std::to_string(settings.wait_replicas.value), settings.wait_replicas));
@@ -194,11 +227,9 @@ std::vector<std::string> describe_settings(const Settings& settings) {
     lines.push_back(
         line("skip-exit-code", std::to_string(settings.skip_exit_code.value), settings.skip_exit_code));
   if (settings.tree.value) lines.push_back(line("tree", "on", settings.tree));
-  if (!settings.outcome_file.value.empty())
-    lines.push_back(line("outcome-file", settings.outcome_file.value, settings.outcome_file));
-  if (!settings.audit_file.value.empty())
-    lines.push_back(line("audit-file", settings.audit_file.value, settings.audit_file));
-  if (!settings.group.value.empty()) lines.push_back(line("group", settings.group.value, settings.group));
+  add_text(lines, "outcome-file", settings.outcome_file);
+  add_text(lines, "audit-file", settings.audit_file);
+  add_text(lines, "group", settings.group);
   if (settings.record_command.value == RecordCommand::full)
     lines.push_back(line("record-command", "full", settings.record_command));
   lines.insert(lines.end(), settings.remarks.begin(), settings.remarks.end());

@@ -43,6 +43,10 @@ struct Settings {
   Setting<std::string> url_text;  // redacted: for messages
   StoreUrl url;
   Setting<std::string> sentinel_user;  // empty: AUTH with the password alone
+  Setting<std::string> tls_ca;  // these four are in `url` too, where that is with TLS; empty: not given
+  Setting<std::string> tls_cert;
+  Setting<std::string> tls_key;
+  Setting<std::string> tls_server_name;
   Setting<std::string> prefix;
   Setting<std::optional<Duration>> wait;  // nullopt: for ever; 0: do not wait
   Setting<Duration> ttl;
@@ -72,8 +76,9 @@ struct Settings {
 };
 
 // Flags beat the environment, the environment the user's file, that the system's file, that the defaults.
-// Environment: KLOCK_URL, KLOCK_PREFIX, KLOCK_TTL, KLOCK_CONFIG, KLOCK_PASSWORD_FILE,
-// KLOCK_SENTINEL_PASSWORD_FILE, REDISCLI_AUTH. Files:
+// Environment: KLOCK_URL, KLOCK_PREFIX, KLOCK_TTL, KLOCK_TLS_CA, KLOCK_TLS_CERT, KLOCK_TLS_KEY,
+// KLOCK_TLS_SERVER_NAME, KLOCK_CONFIG, KLOCK_PASSWORD_FILE, KLOCK_SENTINEL_PASSWORD_FILE, REDISCLI_AUTH.
+// Files:
 // --config or KLOCK_CONFIG alone if given, else $XDG_CONFIG_HOME/klock/klock.toml (~/.config) and
 // /etc/klock/klock.toml. Errors: usage for a value from a flag, config for one from the environment or a file
 // (unreadable, not TOML, unknown key, wrong value), always with where it stands. A password in a --url flag

@@ -71,7 +71,13 @@ void add_environment(RawValues& values) {
     const char* name;
     const char* key;
   };
-  constexpr Variable k_variables[] = {{"KLOCK_URL", "url"}, {"KLOCK_PREFIX", "prefix"}, {"KLOCK_TTL", "ttl"}};
+  constexpr Variable k_variables[] = {{"KLOCK_URL", "url"},
+                                      {"KLOCK_PREFIX", "prefix"},
+                                      {"KLOCK_TTL", "ttl"},
+                                      {"KLOCK_TLS_CA", "tls-ca"},
+                                      {"KLOCK_TLS_CERT", "tls-cert"},
+                                      {"KLOCK_TLS_KEY", "tls-key"},
+                                      {"KLOCK_TLS_SERVER_NAME", "tls-server-name"}};
   for (const Variable& variable : k_variables)
     if (const char* const value = environment(variable.name))
       values[variable.key] = {value, Origin::environment, variable.name};
@@ -137,7 +143,7 @@ Status take_sentinel_password(Settings& settings, SentinelUrl& url) {
 }
 
 // Those that keep locks; they have the same login.
-std::vector<RedisUrl*> servers_of(StoreUrl& url) {
+std::vector<RedisUrl*> lock_servers(StoreUrl& url) {
   if (auto* const server = std::get_if<RedisUrl>(&url)) return {server};
   if (auto* const sentinel = std::get_if<SentinelUrl>(&url)) return {&sentinel->server};
   std::vector<RedisUrl*> servers;
@@ -151,7 +157,7 @@ std::vector<RedisUrl*> servers_of(StoreUrl& url) {
 Status take_password(Settings& settings) {
   if (auto* const sentinel = std::get_if<SentinelUrl>(&settings.url))
     KLOCK_CHECK(take_sentinel_password(settings, *sentinel));
-  const std::vector<RedisUrl*> servers = servers_of(settings.url);
+  const std::vector<RedisUrl*> servers = lock_servers(settings.url);
   if (servers.empty()) return {};
   const auto set_password = [&](const Secret& password) {
     for (RedisUrl* const server : servers) server->password = password;

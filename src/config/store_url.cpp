@@ -12,7 +12,7 @@ namespace klock {
 namespace {
 
 constexpr std::string_view k_hidden = "***";
-constexpr std::array<std::string_view, 2> k_planned{"rediss", "redlock"};
+constexpr std::array<std::string_view, 1> k_planned{"redlock"};
 constexpr std::uint16_t k_sentinel_port = 26379;
 
 // What is wrong with a URL, without any part of it.
@@ -252,19 +252,28 @@ std::size_t harmless_length(std::string_view text) {
   return digits ? end : colon;
 }
 
+Parsed with_tls(Parsed parsed) {
+  if (parsed)
+    for (RedisUrl* const server : servers_of(*parsed)) server->tls.emplace();
+  return parsed;
+}
+
 Parsed parse(const std::string& text) {
   if (text.empty()) return malformed("it is empty", "local: is this host's store");
   const std::string_view whole = text;
   if (const auto rest = after(whole, "local:")) return parse_local(*rest);
   if (const auto rest = after(whole, "redis://")) return parse_tcp(*rest);
+  if (const auto rest = after(whole, "rediss://")) return with_tls(parse_tcp(*rest));
   if (const auto rest = after(whole, "redis-sentinel://")) return parse_sentinel(*rest);
+  if (const auto rest = after(whole, "rediss-sentinel://")) return with_tls(parse_sentinel(*rest));
   if (const auto rest = after(whole, "redis-cluster://")) return parse_cluster(*rest);
+  if (const auto rest = after(whole, "rediss-cluster://")) return with_tls(parse_cluster(*rest));
   if (const auto rest = after(whole, "unix://")) return parse_socket(*rest);
   const std::string_view scheme = scheme_of(text);
   if (std::find(k_planned.begin(), k_planned.end(), scheme) != k_planned.end())
     return malformed(std::string(scheme) + ": is not supported yet");
   return malformed("it begins with no scheme that klock knows",
-                   "use local:, redis://, unix://, redis-sentinel:// or redis-cluster://");
+                   "use local:, unix://, redis://, redis-sentinel://, redis-cluster://, or rediss for redis");
 }
 
 // A part before '@' without a colon is hidden too: it may be a password whose colon was forgotten.
@@ -304,6 +313,18 @@ Result<StoreUrl> parse_store_url(const std::string& text) {
   return failure(ErrorKind::usage,
                  "the store URL '" + redact_url(text) + "' is wrong: " + parsed.error().reason,
                  std::move(parsed.error().hint));
+}
+
+std::vector<RedisUrl*> servers_of(StoreUrl& url) {
+  std::vector<RedisUrl*> servers;
+  if (auto* const redis = std::get_if<RedisUrl>(&url)) servers.push_back(redis);
+  if (auto* const sentinel = std::get_if<SentinelUrl>(&url)) {
+    for (RedisUrl& one : sentinel->sentinels) servers.push_back(&one);
+    servers.push_back(&sentinel->server);
+  }
+  if (auto* const cluster = std::get_if<ClusterUrl>(&url))
+    for (RedisUrl& node : cluster->nodes) servers.push_back(&node);
+  return servers;
 }
 
 std::string redact_url(const std::string& text) {

@@ -27,6 +27,15 @@ struct LocalUrl {
   std::string directory;  // empty: the default directory
 };
 
+// How to know the servers, and to be known by them: files with PEM.
+struct TlsSettings {
+  std::string ca = {};           // of authorities, or a directory of hashed names; empty: the system's
+  std::string certificate = {};  // ours, with its chain; empty: none
+  std::string key = {};          // of the certificate
+  std::string server_name = {};  // in the server's certificate; empty: the host of the URL
+  bool operator==(const TlsSettings&) const = default;
+};
+
 struct RedisUrl {
   std::string user;  // empty: AUTH with the password alone
   Secret password;
@@ -34,6 +43,7 @@ struct RedisUrl {
   std::uint16_t port = 6379;
   std::string socket_path;  // unix://
   int database = 0;
+  std::optional<TlsSettings> tls = {};  // nullopt: without
 };
 
 // The master that Sentinels name.
@@ -52,10 +62,14 @@ using StoreUrl = std::variant<LocalUrl, RedisUrl, SentinelUrl, ClusterUrl>;
 
 // Parses `local:[/dir]`, `redis://[user[:password]@]host[:port][/db]`, `unix:///path.sock[?db=N]`,
 // `redis-sentinel://[user[:password]@]host[:port],.../master[/db]`,
-// `redis-cluster://[user[:password]@]host[:port],...`. User and password are percent-decoded; Sentinels have
-// others. Errors (usage): a malformed URL, an unknown scheme, port 0, with the redacted URL and the reason.
-// Schemes that are planned (rediss, redlock) are refused by name.
+// `redis-cluster://[user[:password]@]host[:port],...`; `rediss` instead of `redis` is with TLS, of which the
+// URL says nothing more. User and password are percent-decoded; Sentinels have others. Errors (usage): a
+// malformed URL, an unknown scheme, port 0, with the redacted URL and the reason. Schemes that are planned
+// (redlock) are refused by name.
 Result<StoreUrl> parse_store_url(const std::string& text);
+
+// Every server that the URL tells how to reach, also the one whose host is to be found out.
+std::vector<RedisUrl*> servers_of(StoreUrl& url);
 
 // The URL for people: the password, if any, as `***`. Works on malformed input too, and then hides whatever
 // could be a password.

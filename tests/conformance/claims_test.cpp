@@ -447,8 +447,8 @@ TEST_P(ClaimConformance, AProcessLearnsThatItsHoldWasReleasedByTheToken) {
   EXPECT_EQ(look().occupancy, Occupancy::free);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, ClaimConformance, testing::Values(k_local, k_redis, k_sentinel, k_cluster),
-                         by_place);
+INSTANTIATE_TEST_SUITE_P(Stores, ClaimConformance,
+                         testing::Values(k_local, k_redis, k_sentinel, k_cluster, k_tls), by_place);
 
 }  // namespace
 }  // namespace klock::test

@@ -432,9 +432,10 @@ TEST_P(StoreConformance, EightThreadsNeverOverlap) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, StoreConformance,
-                         testing::Values(k_local, k_redis, k_redis_socket, k_sentinel, k_cluster), by_place);
+                         testing::Values(k_local, k_redis, k_redis_socket, k_sentinel, k_cluster, k_tls),
+                         by_place);
 INSTANTIATE_TEST_SUITE_P(Stores, LeaseConformance,
-                         testing::Values(k_redis, k_redis_socket, k_sentinel, k_cluster), by_place);
+                         testing::Values(k_redis, k_redis_socket, k_sentinel, k_cluster, k_tls), by_place);
 
 }  // namespace
 }  // namespace klock::test

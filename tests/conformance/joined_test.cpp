@@ -211,8 +211,8 @@ TEST_P(JoinedConformance, JoiningAndReleasingADetachedHoldExcludeEachOther) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, JoinedConformance, testing::Values(k_local, k_redis, k_sentinel, k_cluster),
-                         by_place);
+INSTANTIATE_TEST_SUITE_P(Stores, JoinedConformance,
+                         testing::Values(k_local, k_redis, k_sentinel, k_cluster, k_tls), by_place);
 
 }  // namespace
 }  // namespace klock::test

@@ -114,8 +114,8 @@ TEST_P(MinHoldConformance, BeginsToKeepTheNameWhenTheLastOfThoseWhoHaveJoinedEnd
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, MinHoldConformance, testing::Values(k_local, k_redis, k_sentinel, k_cluster),
-                         by_place);
+INSTANTIATE_TEST_SUITE_P(Stores, MinHoldConformance,
+                         testing::Values(k_local, k_redis, k_sentinel, k_cluster, k_tls), by_place);
 
 }  // namespace
 }  // namespace klock::test

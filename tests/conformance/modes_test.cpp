@@ -370,9 +370,9 @@ TEST_P(ModeConformance, MixedThreadsNeverBreakTheRules) {
   EXPECT_EQ(look().occupancy, Occupancy::free);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, ModeConformance, testing::Values(k_local, k_redis, k_sentinel, k_cluster),
-                         by_place);
-INSTANTIATE_TEST_SUITE_P(Stores, LeaseModeConformance, testing::Values(k_redis, k_sentinel, k_cluster),
+INSTANTIATE_TEST_SUITE_P(Stores, ModeConformance,
+                         testing::Values(k_local, k_redis, k_sentinel, k_cluster, k_tls), by_place);
+INSTANTIATE_TEST_SUITE_P(Stores, LeaseModeConformance, testing::Values(k_redis, k_sentinel, k_cluster, k_tls),
                          by_place);
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "lease/lock_store.hpp"
 #include "store/open.hpp"
 #include "support/redis_server.hpp"
+#include "support/self_signed.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -26,7 +27,7 @@ class Place {
   virtual ~Place() = default;
 
   virtual std::string url() const = 0;
-  std::unique_ptr<LockStore> open() const { return open_store(*parse_store_url(url()), "klock:"); }
+  virtual std::unique_ptr<LockStore> open() const { return open_store(*parse_store_url(url()), "klock:"); }
 
   virtual void lose_record(const std::string& key) = 0;  // somebody deletes what says that it is held
   virtual void stall() {}                                // the server answers nothing until resume()
@@ -70,6 +71,26 @@ class RedisPlace : public Place {
  private:
   const bool over_socket_;
   RedisServer server_;
+};
+
+class TlsPlace : public Place {
+ public:
+  std::string url() const override { return "rediss://127.0.0.1:" + std::to_string(port_); }
+  std::unique_ptr<LockStore> open() const override {
+    StoreUrl store = *parse_store_url(url());
+    for (RedisUrl* const server : servers_of(store)) server->tls->ca = certificate_.certificate();
+    return open_store(store, "klock:");
+  }
+  void lose_record(const std::string& key) override {
+    if (server_.number({"DEL", key}) != 1) throw std::runtime_error("no such key: " + key);
+  }
+  void stall() override { server_.freeze(); }
+  void resume() override { server_.thaw(); }
+
+ private:
+  const SelfSigned certificate_;
+  const std::uint16_t port_ = free_port();
+  RedisServer server_{certificate_.server_options(port_)};
 };
 
 class SentinelPlace : public Place {
@@ -139,6 +160,7 @@ inline void PrintTo(const PlaceMaker& maker, std::ostream* out) {
 
 inline const PlaceMaker k_local{"Local", [] { return std::unique_ptr<Place>(new LocalPlace); }};
 inline const PlaceMaker k_redis{"Redis", [] { return std::unique_ptr<Place>(new RedisPlace(false)); }};
+inline const PlaceMaker k_tls{"Tls", [] { return std::unique_ptr<Place>(new TlsPlace); }};
 inline const PlaceMaker k_sentinel{"Sentinel", [] { return std::unique_ptr<Place>(new SentinelPlace); }};
 inline const PlaceMaker k_cluster{"Cluster", [] { return std::unique_ptr<Place>(new ClusterPlace); }};
 inline const PlaceMaker k_redis_socket{"RedisSocket",

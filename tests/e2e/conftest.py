@@ -42,13 +42,13 @@ def child(tmp_path_factory):
 
 @pytest.fixture
 def make_redis(tmp_path):
-    """make_redis(*options, env) -> RedisServer."""
+    """make_redis(*options, env, tls) -> RedisServer."""
     made = []
 
-    def make(*options, env=None):
+    def make(*options, **more):
         directory = tmp_path / f"redis{len(made)}"
         directory.mkdir()
-        made.append(RedisServer(directory, *options, env=env))
+        made.append(RedisServer(directory, *options, **more))
         return made[-1]
 
     yield make

@@ -63,6 +63,10 @@ def sample_configuration(text):
     return lines, {line.split(" = ")[0] for line in lines}
 
 
+# Keys that are refused one without the other.
+PAIRS = {"tls-cert": "tls-key", "tls-key": "tls-cert"}
+
+
 def check_sample(man):
     lines, keys = sample_configuration((surfaces.ROOT / "packaging/klock.toml").read_text())
     section = re.search(r"^\.Sh CONFIGURATION$(.*?)^\.Sh ", man, re.M | re.S).group(1)
@@ -72,7 +76,8 @@ def check_sample(man):
         path = f"{scratch}/klock.toml"
         for line in lines:
             with open(path, "w", encoding="utf8") as out:
-                out.write(line + "\n")
+                other = PAIRS.get(line.split(" = ")[0])
+                out.write("\n".join([line] + [one for one in lines if one.split(" = ")[0] == other]) + "\n")
             ran = subprocess.run(
                 [os.environ["KLOCK"], "list", "--config", path, "--url", f"local:{scratch}/locks"],
                 capture_output=True, text=True, timeout=30, env={"PATH": "/usr/bin:/bin", "HOME": scratch},

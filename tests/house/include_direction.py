@@ -29,6 +29,7 @@ BELOW = {
 ONLY_IN = {
     r"CLI/": ["cli"],
     r"hiredis/|hiredis\.h|read\.h": ["store/redis"],
+    r"openssl/": ["store/redis/tls_context.cpp", "store/redis/tls_fault.cpp", "store/redis/tls_stream.cpp"],
     r"toml\+\+/": ["config/config_file.cpp"],
     r"nlohmann/": [
         "output/event_text.cpp",
@@ -96,6 +97,7 @@ def self_test():
         "commands/status.cpp": "#include <CLI/CLI.hpp>\n",
         "output/state_text.hpp": "#include <nlohmann/json.hpp>\n",
         "output/message.cpp": "#include <iostream>\n",
+        "store/redis/connection.cpp": "#include <openssl/ssl.h>\n",
         "elsewhere/x.cpp": "",
     }
     for path, text in good.items():

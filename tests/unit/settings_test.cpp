@@ -30,8 +30,9 @@ class SettingsTest : public ::testing::Test {
     char directory[] = "/tmp/klock-settings-XXXXXX";
     ASSERT_NE(::mkdtemp(directory), nullptr);
     home_ = directory;
-    for (const char* name : {"KLOCK_URL", "KLOCK_PREFIX", "KLOCK_TTL", "KLOCK_CONFIG", "KLOCK_PASSWORD_FILE",
-                             "REDISCLI_AUTH", "XDG_CONFIG_HOME"})
+    for (const char* name :
+         {"KLOCK_URL", "KLOCK_PREFIX", "KLOCK_TTL", "KLOCK_CONFIG", "KLOCK_PASSWORD_FILE", "REDISCLI_AUTH",
+          "XDG_CONFIG_HOME", "KLOCK_TLS_CA", "KLOCK_TLS_CERT", "KLOCK_TLS_KEY", "KLOCK_TLS_SERVER_NAME"})
       ::unsetenv(name);
     ::setenv("HOME", directory, 1);
   }
@@ -355,6 +356,41 @@ TEST_F(SettingsTest, APipeAsPasswordFileThatNobodyWritesTo) {
   files_.push_back(path);
   ::setenv("KLOCK_PASSWORD_FILE", path.c_str(), 1);
   EXPECT_EQ(refused({{"url", flag("redis://h", "--url")}}).kind, ErrorKind::config);
+}
+
+TEST_F(SettingsTest, TlsIsForEveryServerOfAUrlThatIsWithTls) {
+  ::setenv("KLOCK_TLS_CA", "/srv/ca.pem", 1);
+  ::setenv("KLOCK_TLS_SERVER_NAME", "db.example.com", 1);
+  RawValues flags{{"url", flag("rediss-sentinel://s1,s2/m", "--url")},
+                  {"tls-cert", flag("own.pem", "--tls-cert")},
+                  {"tls-key", flag("/srv/own.key", "--tls-key")}};
+  Settings settings = load(flags);
+  const auto servers = servers_of(settings.url);
+  ASSERT_EQ(servers.size(), 3u);
+  for (const RedisUrl* const server : servers) {
+    ASSERT_TRUE(server->tls);
+    EXPECT_EQ(server->tls->ca, "/srv/ca.pem");
+    EXPECT_TRUE(server->tls->certificate.starts_with("/") && server->tls->certificate.ends_with("/own.pem"))
+        << "a keeper changes its directory";
+    EXPECT_EQ(server->tls->key, "/srv/own.key");
+    EXPECT_EQ(server->tls->server_name, "db.example.com");
+  }
+  flags.erase("url");
+  EXPECT_TRUE(std::holds_alternative<LocalUrl>(load(flags).url)) << "they may stand there without need";
+  flags["url"] = flag("redis://h", "--url");
+  EXPECT_FALSE(std::get<RedisUrl>(load(flags).url).tls);
+}
+
+TEST_F(SettingsTest, TlsValuesThatAreWrong) {
+  const RawValues key{{"tls-key", flag("k", "--tls-key")}};
+  EXPECT_EQ(refused(key).kind, ErrorKind::usage);
+  EXPECT_TRUE(mentions(refused(key).what, "--tls-key: a key without its certificate"));
+  for (const char* name : {"", "two words", "a/b", "*.example.com"})
+    EXPECT_EQ(refused({{"tls-server-name", flag(name, "--tls-server-name")}}).kind, ErrorKind::usage) << name;
+  EXPECT_EQ(refused({{"tls-ca", flag("", "--tls-ca")}}).kind, ErrorKind::usage);
+  ::setenv("KLOCK_TLS_CERT", "c", 1);
+  EXPECT_EQ(refused().kind, ErrorKind::config);
+  EXPECT_TRUE(mentions(refused().what, "KLOCK_TLS_CERT: a certificate without its key"));
 }
 
 TEST_F(SettingsTest, DescriptionShowsOriginsAndNoSecret) {

@@ -72,6 +72,36 @@ TEST(StoreUrl, Sentinel) {
   EXPECT_EQ(sentinel("redis-sentinel://s1/m").server.database, 0);
 }
 
+TEST(StoreUrl, WithTls) {
+  const RedisUrl url = redis("rediss://me:s%2Fcret@db1:7000/3");
+  EXPECT_TRUE(url.tls);
+  EXPECT_EQ(url.host, "db1");
+  EXPECT_EQ(url.port, 7000);
+  EXPECT_EQ(url.user, "me");
+  EXPECT_EQ(url.password.reveal(), "s/cret");
+  EXPECT_EQ(url.database, 3);
+  EXPECT_FALSE(redis("redis://db1").tls);
+  EXPECT_FALSE(redis("unix:///run/redis.sock").tls);
+  const SentinelUrl site = sentinel("rediss-sentinel://s1,s2:7000/main");
+  EXPECT_TRUE(site.server.tls && site.sentinels[0].tls && site.sentinels[1].tls);
+  EXPECT_EQ(site.sentinels[0].port, 26379);
+  EXPECT_FALSE(sentinel("redis-sentinel://s1/main").server.tls);
+  for (const char* text : {"rediss://", "rediss:/h", "rediss://h:0", "rediss://h/x", "rediss-sentinel://s1",
+                           "rediss+sentinel://s1/m", "redisss://h", "rediss-unix:///x"})
+    EXPECT_FALSE(parse_store_url(text)) << text;
+}
+
+TEST(StoreUrl, EveryServerOfIt) {
+  StoreUrl local = LocalUrl{};
+  EXPECT_TRUE(servers_of(local).empty());
+  StoreUrl one = *parse_store_url("redis://h");
+  ASSERT_EQ(servers_of(one).size(), 1u);
+  servers_of(one)[0]->host = "changed";
+  EXPECT_EQ(std::get<RedisUrl>(one).host, "changed");
+  StoreUrl site = *parse_store_url("redis-sentinel://s1,s2/m");
+  EXPECT_EQ(servers_of(site).size(), 3u) << "the master, too";
+}
+
 TEST(StoreUrl, MalformedSentinel) {
   for (const char* text :
        {"redis-sentinel://", "redis-sentinel://s1", "redis-sentinel://s1/", "redis-sentinel:///m",
@@ -199,7 +229,7 @@ TEST(StoreUrl, RefusesWhatIsMalformed) {
 }
 
 TEST(StoreUrl, RefusesPlannedSchemesByName) {
-  for (const char* scheme : {"rediss", "redlock"}) {
+  for (const char* scheme : {"redlock"}) {
     const auto url = parse_store_url(std::string(scheme) + "://h1:1,h2:2");
     ASSERT_FALSE(url.has_value());
     EXPECT_NE(url.error().what.find(std::string(scheme) + ": is not supported yet"), std::string::npos)
@@ -212,6 +242,8 @@ TEST(RedactUrl, ShowsEverythingButThePassword) {
   EXPECT_EQ(redact_url("redis://:s3cret@db1"), "redis://:***@db1");
   EXPECT_EQ(redact_url("redis://u:a@s3cret@db1"), "redis://u:***@db1");
   EXPECT_EQ(redact_url("redis://db1:6379/1"), "redis://db1:6379/1");
+  EXPECT_EQ(redact_url("rediss://alice:s3cret@db1:1/2"), "rediss://alice:***@db1:1/2");
+  EXPECT_EQ(redact_url("rediss-sentinel://a:s3cret@s1,s2/m"), "rediss-sentinel://a:***@s1,s2/m");
   EXPECT_EQ(redact_url("redis://[::1]:6379/1"), "redis://[::1]:6379/1");
   EXPECT_EQ(redact_url("unix:///run/redis.sock?db=3"), "unix:///run/redis.sock?db=3");
   EXPECT_EQ(redact_url("local:/srv"), "local:/srv");
@@ -220,7 +252,7 @@ TEST(RedactUrl, ShowsEverythingButThePassword) {
 
 TEST(RedactUrl, HidesWhatCouldBeAPassword) {
   EXPECT_EQ(redact_url("redis://s3cret@db1"), "redis://***@db1");
-  EXPECT_EQ(redact_url("rediss://alice:s3cret@db1:1/2"), "rediss://***@db1:1/***");
+  EXPECT_EQ(redact_url("rediss://alice:s3cret@db1:1/x"), "rediss://***@db1:1/***");
   EXPECT_EQ(redact_url("redis-cluster://alice:s3cret@h1:1,h2:2"), "redis-cluster://***@h1:***");
   EXPECT_EQ(redact_url("alice:s3cret@db1"), "***@db1");
   EXPECT_EQ(redact_url("alice:s3cret"), "alice:***");
@@ -240,9 +272,10 @@ void expect_secret_kept(const std::string& text) {
 }
 
 TEST(RedactUrl, KeepsTheSecretInEveryPrefixAndSingleByteChange) {
-  for (const std::string whole : {"redis://alice:s3cret@db1.example.org:6379/0", "redis://:s3cret@db1",
-                                  "redis://:s3cret@[::1]:6379/15", "redis://alice:s3cret@h/3",
-                                  "rediss://alice:s3cret@h:1", "redis-sentinel://:s3cret@h1:1,h2:2/master"}) {
+  for (const std::string whole :
+       {"redis://alice:s3cret@db1.example.org:6379/0", "redis://:s3cret@db1", "redis://:s3cret@[::1]:6379/15",
+        "redis://alice:s3cret@h/3", "rediss://alice:s3cret@h:1", "redis-sentinel://:s3cret@h1:1,h2:2/master",
+        "rediss-sentinel://:s3cret@h1:1,h2:2/master"}) {
     for (std::size_t length = 0; length <= whole.size(); ++length)
       expect_secret_kept(whole.substr(0, length));
     for (std::size_t at = 0; at < whole.size(); ++at) {

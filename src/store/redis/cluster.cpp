@@ -10,6 +10,7 @@ namespace klock::redis {
 namespace {
 
 constexpr Duration k_silent = std::chrono::milliseconds(300);
+constexpr Duration k_silent_tls = std::chrono::milliseconds(600);  // a handshake is a round trip or two more
 constexpr std::uint16_t k_slots = 16384;
 constexpr std::size_t k_most_known = 100;
 
@@ -39,6 +40,11 @@ std::optional<std::uint16_t> slot_at(const Reply& range, std::size_t index) {
   const std::int64_t slot = range.number_at(index);
   if (slot < 0 || slot >= k_slots) return std::nullopt;
   return static_cast<std::uint16_t>(slot);
+}
+
+// When to turn to the next one.
+Instant silent_until(const RedisUrl& server, Instant deadline) {
+  return std::min(deadline, BootClock::now() + (server.tls ? k_silent_tls : k_silent));
 }
 
 }  // namespace
@@ -105,7 +111,7 @@ Io<SlotMap> ask_slots(const std::vector<RedisUrl>& servers, const RedisUrl* exce
   Pipeline out;
   out.add({"CLUSTER", "SLOTS"});
   const auto ask = [&](const RedisUrl& server) -> Io<SlotMap> {
-    const Instant until = std::min(deadline, BootClock::now() + k_silent);
+    const Instant until = silent_until(server, deadline);
     KLOCK_TRY(connection, Connection::open(server, Login::plain, until, interrupt));
     KLOCK_CHECK(connection->write(out, until, interrupt));
     KLOCK_TRY(reply, connection->read(until, interrupt));
@@ -148,8 +154,8 @@ bool ClusterRoute::find_owner(Instant deadline, Interrupt interrupt) {
 Io<std::unique_ptr<Connection>> ClusterRoute::open_any(Instant deadline, Interrupt interrupt) {
   Io<std::unique_ptr<Connection>> connection = timeout_fault();
   for (std::size_t i = 0; i < known_.size(); ++i) {
-    const Instant until = std::min(deadline, BootClock::now() + k_silent);
-    connection = Connection::open(known_.front(), Login::plain, until, interrupt);
+    connection =
+        Connection::open(known_.front(), Login::plain, silent_until(known_.front(), deadline), interrupt);
     if (connection) {
       owner_ = last_ = known_.front();
       return connection;

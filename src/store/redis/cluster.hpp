@@ -42,8 +42,8 @@ class SlotMap {
   std::vector<RedisUrl> servers_;
 };
 
-// Asks one server after another, each for 300 ms at most, for the first answer. `except`: one that is not
-// asked.
+// Asks one server after another, each for 300 ms at most (600 with TLS), for the first answer. `except`: one
+// that is not asked.
 Io<SlotMap> ask_slots(const std::vector<RedisUrl>& servers, const RedisUrl* except, Instant deadline,
                       Interrupt interrupt);
 

@@ -2,13 +2,9 @@
 #include "store/redis/connection.hpp"
 
 #include "store/redis/dial.hpp"
-
-#include <poll.h>
-#include <sys/socket.h>
+#include "store/redis/tls_stream.hpp"
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 
 namespace klock::redis {
 namespace {
@@ -19,9 +15,16 @@ constexpr char k_set_name = 'n';
 constexpr char k_role = 'r';
 constexpr char k_asking = 'A';
 
-tl::unexpected<Fault> closed_fault() {
-  return fault(Cause::closed, ErrorKind::unreachable, "the server closed the connection",
-               "is it restarting?");
+// Everything that can be wrong in the configuration is found before there is any traffic.
+Io<std::unique_ptr<Stream>> open_stream(const RedisUrl& url, Instant deadline, Interrupt interrupt) {
+  Result<TlsContext> context;
+  if (url.tls) context = tls_context(*url.tls);
+  if (!context) return tl::unexpected<Fault>(Fault{Cause::final, std::move(context).error()});
+  KLOCK_TRY(socket, dial(url, deadline, interrupt));
+  auto plain = std::make_unique<SocketStream>(std::move(socket));
+  if (!url.tls) return plain;
+  const std::string& name = url.tls->server_name.empty() ? url.host : url.tls->server_name;
+  return open_tls(*context, std::move(plain), name, deadline, interrupt);
 }
 
 }  // namespace
@@ -33,8 +36,9 @@ std::string describe_endpoint(const RedisUrl& url) {
 
 Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Login login, Instant deadline,
                                                  Interrupt interrupt) {
-  KLOCK_TRY(socket, dial(url, deadline, interrupt));
-  std::unique_ptr<Connection> connection(new Connection(std::move(socket)));
+  KLOCK_TRY(stream, open_stream(url, deadline, interrupt));
+  std::unique_ptr<Connection> connection(new Connection(std::move(stream)));
+  connection->may_want_tls_ = !url.tls && url.socket_path.empty();
   Pipeline words;
   std::string& owed = connection->login_owed_;
   if (!url.password.empty()) {
@@ -62,39 +66,10 @@ Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Login logi
 }
 
 Io<void> Connection::write(const Pipeline& commands, Instant deadline, Interrupt interrupt) {
-  if (login_.empty()) return send_all(commands.bytes(), deadline, interrupt);
+  if (login_.empty()) return stream_->write(commands.bytes(), deadline, interrupt);
   const std::string bytes = login_ + commands.bytes();
   login_.clear();
-  return send_all(bytes, deadline, interrupt);
-}
-
-Io<void> Connection::await(short events, Instant deadline, Interrupt interrupt) {
-  switch (wait_ready(socket_.get(), events, deadline, interrupt)) {
-    case Ready::interrupted:
-      return interrupted_fault();
-    case Ready::timeout:
-      return timeout_fault();
-    case Ready::descriptor:
-      break;
-  }
-  return {};
-}
-
-Io<void> Connection::send_all(const std::string& bytes, Instant deadline, Interrupt interrupt) {
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t sent = send(socket_.get(), bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
-    if (sent >= 0) {
-      done += static_cast<std::size_t>(sent);
-      continue;
-    }
-    if (errno == EINTR) continue;
-    // The server may have said why before it hung up: the next read tells.
-    if (errno == EPIPE || errno == ECONNRESET) return {};
-    if (errno != EAGAIN && errno != ENOBUFS) return closed_fault();
-    KLOCK_CHECK(await(POLLOUT, deadline, interrupt));
-  }
-  return {};
+  return stream_->write(bytes, deadline, interrupt);
 }
 
 Io<Reply> Connection::read(Instant deadline, Interrupt interrupt) {
@@ -131,12 +106,12 @@ Io<Reply> Connection::read_reply(Instant deadline, Interrupt interrupt) {
     auto reply = reader_.next();
     if (!reply) return tl::unexpected<Fault>(Fault{Cause::final, std::move(reply).error()});
     if (reply->has_value()) return std::move(**reply);
-    KLOCK_CHECK(await(POLLIN, deadline, interrupt));
-    const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
-    if (size > 0)
-      reader_.feed(buffer.data(), static_cast<std::size_t>(size));
-    else if (size == 0 || (errno != EINTR && errno != EAGAIN))
-      return closed_fault();
+    auto size = stream_->read(buffer, deadline, interrupt);
+    if (!size && size.error().cause == Cause::closed && may_want_tls_)
+      size.error().error.hint = "is it restarting, or is this a port for TLS (rediss://)?";
+    if (!size) return tl::unexpected<Fault>(std::move(size).error());
+    may_want_tls_ = false;
+    reader_.feed(buffer.data(), *size);
   }
 }
 

@@ -4,8 +4,8 @@
 #include "config/store_url.hpp"
 #include "store/redis/protocol.hpp"
 #include "store/redis/reply.hpp"
+#include "store/redis/stream.hpp"
 #include "util/clock.hpp"
-#include "util/fd.hpp"
 #include "util/interrupt.hpp"
 
 #include <memory>
@@ -26,7 +26,8 @@ std::string describe_endpoint(const RedisUrl& url);
 // arrives later belongs to nobody.
 class Connection {
  public:
-  // Faults: those of dial(). A server that is no master shows as a fault (later) in read().
+  // Faults: those of dial(); of tls_context() and open_tls(), which the deadline covers too. A server that is
+  // no master shows as a fault (later) in read().
   static Io<std::unique_ptr<Connection>> open(const RedisUrl& url, Login login, Instant deadline,
                                               Interrupt interrupt);
 
@@ -35,20 +36,19 @@ class Connection {
   // From now on the answers to the login are replies like any other.
   void forget_login() { login_owed_.clear(); }
 
-  // The next reply, which may be an error reply. Faults: interrupted, timeout, closed; login; protocol.
+  // The next reply, which may be an error reply. Faults: those of Stream::read(); login; protocol.
   Io<Reply> read(Instant deadline, Interrupt interrupt);
 
  private:
-  explicit Connection(Fd socket) : socket_(std::move(socket)) {}
-  Io<void> await(short events, Instant deadline, Interrupt interrupt);
-  Io<void> send_all(const std::string& bytes, Instant deadline, Interrupt interrupt);
+  explicit Connection(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
   Io<Reply> read_reply(Instant deadline, Interrupt interrupt);
   Io<void> read_login(Instant deadline, Interrupt interrupt);
 
-  Fd socket_;
+  const std::unique_ptr<Stream> stream_;
   ReplyReader reader_;
-  std::string login_;       // still to be written
-  std::string login_owed_;  // a letter for each login command whose reply is to come
+  bool may_want_tls_ = false;  // it has said nothing yet, and is spoken to without
+  std::string login_;          // still to be written
+  std::string login_owed_;     // a letter for each login command whose reply is to come
 };
 
 }  // namespace klock::redis

@@ -108,6 +108,11 @@ tl::unexpected<Fault> timeout_fault() {
                "is it stopped, overloaded, or behind a firewall?");
 }
 
+tl::unexpected<Fault> closed_fault() {
+  return fault(Cause::closed, ErrorKind::unreachable, "the server closed the connection",
+               "is it restarting?");
+}
+
 Fault fault_of(std::string_view error_reply) {
   const std::string_view error = unwrap(error_reply);
   for (const Meaning& meaning : k_meanings) {

@@ -21,6 +21,7 @@ enum class Cause {
   no_script,      // send the script's text
   login,          // AUTH or SELECT failed; what was sent with it may have run all the same
   no_permission,  // the ACL forbids this command, key or channel
+  tls,            // no agreement on who we are, or how to speak
   not_master,     // it is a replica, or out of its Cluster: another server is in charge
   moved,          // another server of the Cluster has the slot (Fault::server)
   ask,            // it may have it, this once
@@ -43,6 +44,7 @@ inline tl::unexpected<Fault> fault(Cause cause, ErrorKind kind, std::string what
 
 tl::unexpected<Fault> interrupted_fault();
 tl::unexpected<Fault> timeout_fault();
+tl::unexpected<Fault> closed_fault();
 
 // The meaning of an error reply. The text shown is the server's, cut, without anything that repeats what we
 // sent.

@@ -31,21 +31,26 @@ std::string database_of(const RedisUrl& url) {
   return url.database == 0 ? "" : "/" + std::to_string(url.database);
 }
 
+// "redis" or "rediss".
+std::string scheme_of(const RedisUrl& url) {
+  return url.tls ? "rediss" : "redis";
+}
+
 std::string describe_url(const RedisUrl& url) {
   if (!url.socket_path.empty())
     return "unix://" + url.socket_path + (url.database != 0 ? "?db=" + std::to_string(url.database) : "");
-  return "redis://" + login_of(url) + describe_endpoint(url) + database_of(url);
+  return scheme_of(url) + "://" + login_of(url) + describe_endpoint(url) + database_of(url);
 }
 
 std::string describe_url(const SentinelUrl& url) {
-  std::string text = "redis-sentinel://" + login_of(url.server);
+  std::string text = scheme_of(url.server) + "-sentinel://" + login_of(url.server);
   for (const RedisUrl& sentinel : url.sentinels)
     text += (&sentinel == url.sentinels.data() ? "" : ",") + describe_endpoint(sentinel);
   return text + "/" + url.master + database_of(url.server);
 }
 
 std::string describe_url(const ClusterUrl& url) {
-  std::string text = "redis-cluster://" + login_of(url.nodes[0]);
+  std::string text = scheme_of(url.nodes[0]) + "-cluster://" + login_of(url.nodes[0]);
   for (const RedisUrl& node : url.nodes)
     text += (&node == url.nodes.data() ? "" : ",") + describe_endpoint(node);
   return text;

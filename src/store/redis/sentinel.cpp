@@ -12,6 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr Duration k_silent = milliseconds(300);
+constexpr Duration k_silent_tls = milliseconds(600);  // a handshake is a round trip or two more
 constexpr Duration k_fresh = milliseconds(100);
 constexpr Duration k_unanswered = std::chrono::seconds(2);
 
@@ -29,11 +30,14 @@ bool is_same(const RedisUrl& a, const RedisUrl& b) {
 // What one Sentinel's fault means for the store.
 Fault fault_of_sentinel(const RedisUrl& sentinel, Fault fault) {
   Error& error = fault.error;
-  if (error.kind == ErrorKind::refused)
+  if (error.kind == ErrorKind::config) return fault;  // our own, whichever is asked
+  const bool understood = fault.cause != Cause::tls;
+  if (understood && error.kind == ErrorKind::refused)
     error.hint =
         "--sentinel-user and KLOCK_SENTINEL_PASSWORD_FILE log in there; it needs SENTINEL "
         "GET-MASTER-ADDR-BY-NAME";
-  if (error.kind == ErrorKind::protocol || error.what.find("command that klock needs") != std::string::npos)
+  if ((understood && error.kind == ErrorKind::protocol) ||
+      error.what.find("command that klock needs") != std::string::npos)
     error = {ErrorKind::config, "it is no Sentinel", "check the hosts in the URL"};
   error.what = "the Sentinel " + describe_endpoint(sentinel) + ": " + error.what;
   return fault;
@@ -48,7 +52,7 @@ bool is_plain_host(std::string_view host) {
 // nullopt: it does not know the master.
 Io<std::optional<RedisUrl>> ask(const SentinelUrl& url, const RedisUrl& sentinel, Instant deadline,
                                 Interrupt interrupt) {
-  const Instant until = std::min(deadline, BootClock::now() + k_silent);
+  const Instant until = std::min(deadline, BootClock::now() + (sentinel.tls ? k_silent_tls : k_silent));
   KLOCK_TRY(connection, Connection::open(sentinel, Login::plain, until, interrupt));
   Pipeline out;
   out.add({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", url.master});

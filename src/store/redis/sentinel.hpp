@@ -15,8 +15,8 @@ namespace klock::redis {
 // Redis' documentation. They are asked one after another until more than half of all have named the same
 // server, so that one that is cut off from the others does not lead us to a master that has been replaced;
 // if fewer answer, the server that most of these name, of two the first. Whether it is a master it says
-// itself, before it answers anything else. A Sentinel that is silent costs 300 ms, once: it is asked last
-// from then on.
+// itself, before it answers anything else. A Sentinel that is silent costs 300 ms (600 with TLS), once: it is
+// asked last from then on.
 //
 // A master that is replaced goes on as one until it learns of it, which takes about 10 s where it is not cut
 // off: so the Sentinels are asked again before each request that comes more than 100 ms after the last time.
@@ -55,7 +55,7 @@ struct Vote {
 // Pure. `votes`: one for each Sentinel of the URL.
 Finding judge_sentinels(const std::vector<Vote>& votes);
 
-// Asks each of them, for 300 ms at most.
+// Asks each of them, for 300 ms at most (600 with TLS).
 std::vector<Vote> ask_sentinels(const SentinelUrl& url, Instant deadline, Interrupt interrupt);
 
 }  // namespace klock::redis

@@ -15,7 +15,7 @@ NAME = "mymaster"
 class Sentinel:
     """A redis-sentinel of the test's own."""
 
-    def __init__(self, directory, master_port, quorum, password=None, master_password=None):
+    def __init__(self, directory, master_port, quorum, password=None, master_password=None, tls=None):
         self.directory, self.port = str(directory), free_port()
         lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {directory}", f"logfile {directory}/sentinel.log",
                  f"sentinel monitor {NAME} 127.0.0.1 {master_port} {quorum}",
@@ -25,6 +25,10 @@ class Sentinel:
             lines += [f"requirepass {password}"]
         if master_password:
             lines += [f"sentinel auth-pass {NAME} {master_password}"]
+        self.tls_port = free_port() if tls else None
+        if tls:
+            words = ["--tls-port", str(self.tls_port), "--tls-replication", "yes", *tls]
+            lines += [f"{name[2:]} {value}" for name, value in zip(words[::2], words[1::2])]
         self.password = password
         self.config = os.path.join(self.directory, "sentinel.conf")
         with open(self.config, "w", encoding="ascii") as file:
@@ -58,26 +62,33 @@ class Sentinel:
 class Sentinels:
     """`servers` are the Redis servers; `sentinels` know them all when this has been made."""
 
-    def __init__(self, directory, password=None, server_password=None, replicas=2):
-        self.server_password = server_password
+    def __init__(self, directory, password=None, server_password=None, replicas=2, tls=None):
+        """`tls`: they speak it with each other and with us, with these options."""
+        self.server_password, self.tls = server_password, tls
         login = ["--requirepass", server_password, "--masterauth", server_password] if server_password else []
-        self.servers = [self._server(directory, "master", *login)]
+        self.servers = [self._server(directory, "master", tls, *login)]
         for number in range(replicas):
-            self.servers.append(self._server(directory, f"replica{number}", "--replicaof", "127.0.0.1",
-                                             str(self.servers[0].port), *login))
+            self.servers.append(self._server(directory, f"replica{number}", tls, "--replicaof", "127.0.0.1",
+                                             str(self.named_port(self.servers[0])), *login))
         wait_until(lambda: self._online() == replicas, timeout=20, what="the replicas are in step")
         self.sentinels = []
         for number in range(3):
             place = directory / f"sentinel{number}"
             place.mkdir()
-            self.sentinels.append(Sentinel(place, self.servers[0].port, 2, password, server_password))
+            self.sentinels.append(Sentinel(place, self.named_port(self.servers[0]), 2, password, server_password, tls))
         wait_until(self._ready, timeout=20, what="the Sentinels know each other and the replicas")
 
     @staticmethod
-    def _server(directory, name, *options):
+    def _server(directory, name, tls, *options):
         place = directory / name
         place.mkdir()
-        return RedisServer(place, "--repl-diskless-sync-delay", "0", *options)
+        secure = ["--tls-replication", "yes"] if tls else []
+        return RedisServer(place, "--repl-diskless-sync-delay", "0", *secure, *options, tls=tls)
+
+    @staticmethod
+    def named_port(server):
+        """The one that the Sentinels name, and are to be asked at."""
+        return server.tls_port or server.port
 
     def client(self, server):
         return server.client(password=self.server_password, socket_timeout=2)
@@ -93,9 +104,9 @@ class Sentinels:
 
     @property
     def url(self):
-        hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
+        hosts = ",".join(f"127.0.0.1:{self.named_port(one)}" for one in self.sentinels)
         login = f":{self.server_password}@" if self.server_password else ""
-        return f"redis-sentinel://{login}{hosts}/{NAME}"
+        return f"redis{'s' if self.tls else ''}-sentinel://{login}{hosts}/{NAME}"
 
     def named(self):
         """The server that a majority of the Sentinels name as the master."""
@@ -106,7 +117,7 @@ class Sentinels:
             except redis.exceptions.RedisError:
                 pass
         for server in self.servers:
-            if ports.count(server.port) >= 2:
+            if ports.count(self.named_port(server)) >= 2:
                 return server
         return None
 

@@ -13,10 +13,14 @@ from .runner import free_port
 
 
 class RedisServer:
-    """A redis-server of the test's own, on a free port and a socket, without persistence unless asked."""
+    """A redis-server of the test's own, on a free port and a socket, without persistence unless asked. `tls`: the
+    options for another port with TLS (Authority.options)."""
 
-    def __init__(self, directory, *options, env=None):
+    def __init__(self, directory, *options, env=None, tls=None):
         self.directory, self.options, self.env = str(directory), options, {**os.environ, **(env or {})}
+        self.tls_port = free_port() if tls else None
+        if tls:
+            self.options += ("--tls-port", str(self.tls_port), *tls)
         self.port = free_port()
         self.socket = os.path.join(self.directory, "redis.sock")
         self.popen = None
@@ -25,6 +29,10 @@ class RedisServer:
     @property
     def url(self):
         return f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def tls_url(self):
+        return f"rediss://127.0.0.1:{self.tls_port}"
 
     @property
     def unix_url(self):

@@ -83,7 +83,7 @@ constexpr Option k_wait_options[] = {
     {"conflict-exit-code", 'E', "N", "exit status if it is busy still (default 75)", k_setting}};
 
 constexpr Option k_store_options[] = {
-    {"url", 0, "URL", "local:[/dir], redis[s]:, unix:, redis[s]-cluster:..", k_setting},
+    {"url", 0, "URL", "local:[/dir], redis[s]:, unix:, redis-cluster:..", k_setting},
     {"prefix", 0, "TEXT", "before each name in the store (default klock:)", k_setting},
     {"key", 0, "KEY", "exactly KEY in the store, not prefix and NAME"},
     {"sentinel-user", 0, "USER", "how to log in to the Sentinels", k_setting},

@@ -9,6 +9,7 @@ from support import shells
 from support.clusters import Cluster, slot_of
 from support.contenders import Contenders
 from support.proc import SLOW, wait_until
+from support.runner import free_port
 from support.servers import RedisServer
 
 UNTIL_GO = "while ! test -e go; do sleep 0.02; done"
@@ -130,11 +131,46 @@ def test_what_is_no_cluster(make_klock, tmp_path):
     server = RedisServer(place)
     try:
         klock = make_klock(f"redis-cluster://127.0.0.1:{server.port}")
-        assert klock.run("run", "n", "--", "true").status == 0, "the lock is where the others look for it"
-        done = klock.run("status", "n")
-        assert done.status == 78 and "no Redis Cluster" in done.err
+        for words in (("run", "n", "--", "touch", "ran"), ("status", "n"), ("list",), ("doctor",)):
+            done = klock.run(*words)
+            assert done.status == 78 and "no Redis Cluster" in done.err, words
+        assert not os.path.exists(os.path.join(klock.directory, "ran")) and server.keys(":fence") == []
     finally:
         server.kill()
+
+
+def test_a_stranger_among_the_hosts(calm, common_site, tmp_path):
+    """Two who are given the same hosts must not meet in different places."""
+    place = tmp_path / "stranger"
+    place.mkdir()
+    stranger = RedisServer(place)
+    try:
+        hosts = [f"127.0.0.1:{server.port}" for server in (stranger, *common_site.servers)]
+        url = "redis-cluster://" + ",".join(hosts)
+        done = calm.run("run", "--url", url, "n", "--", "touch", "ran")
+        assert done.status == 78 and "no Redis Cluster" in done.err
+        assert not os.path.exists(os.path.join(calm.directory, "ran"))
+        wait_until(lambda: not stranger.keys(":fence"), what="nothing is left there")
+        # Last, it is never asked.
+        assert calm.run("run", "--url", url.replace(hosts[0] + ",", "") + "," + hosts[0], "n", "--", "true").status == 0
+    finally:
+        stranger.kill()
+
+
+def test_a_host_that_has_left_the_cluster(calm, common_site, tmp_path):
+    """It belongs to one of its own, where nobody has the slots."""
+    place = tmp_path / "alone"
+    place.mkdir()
+    alone = RedisServer(place, "--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+    try:
+        url = f"redis-cluster://127.0.0.1:{alone.port}," + common_site.url.split("//")[1]
+        holder = calm.hold("n", "--url", url)
+        assert calm.run("status", "--url", url, "n").status == 0
+        assert "n" in calm.run("list", "--url", url).out
+        assert "nobody has" not in calm.run("doctor", "--url", url).out
+        assert holder.status is None
+    finally:
+        alone.kill()
 
 
 def test_databases_and_bad_urls(on_local):
@@ -287,11 +323,43 @@ def test_a_slot_is_half_moved_for_longer_than_the_lease(store, site, where):
     site.move_keys(slot, source, target, *moved)
     late = store.run("run", "-w", str(15 * SLOW), "n", "--", "touch", "ran", timeout=60)
     assert late.status in (69, 75), "longer than the lease"
+    assert store.run("status", "n").status == 0 and "held" in store.run("list").out
+    assert store.run("wait", "-w", "0.5", "n").status == 75
+    assert store.run("once", "show", "n", "k").status == 1
     assert holder.status is None and not os.path.exists(os.path.join(store.directory, "ran"))
     site.move_keys(slot, source, target)
     site.end_move(slot, source, target)
     store.let("go")
     assert holder.wait(30) == 0 and store.is_free("n")
+
+
+def test_a_shell_checks_while_its_slot_is_about_to_be_moved(store, site):
+    source, slot = site.master_of("klock:n"), slot_of("klock:n")
+    target = next(server for server in site.servers[:3] if server is not source)
+    script = shells.start(store, 'eval "$(klock acquire --ttl 60s n)" || exit; echo up; read -r line;'
+                                 ' klock check n || exit 9; klock renew n || exit 8')
+    wait_until(lambda: "up" in script.out, what="it is held")
+    site.begin_move(slot, source, target)
+    site.move_keys(slot, source, target, "klock:n")
+    assert shells.finish(script) == 0, script.err
+    site.move_keys(slot, source, target)
+    site.end_move(slot, source, target)
+
+
+def test_the_log_is_half_moved(store, site):
+    logs, slot = site.master_of("{klock:}:events"), slot_of("{klock:}:events")
+    target = next(server for server in site.servers[:3] if server is not logs)
+    assert store.run("run", "first", "--", "true").status == 0
+    site.begin_move(slot, logs, target)
+    site.move_keys(slot, logs, target, "{klock:}:events")
+    holder = store.hold("n", "--ttl", "10s", command=UNTIL_GO)
+    assert [event["event"] for event in events(store, "first")] == ["acquired", "released"]
+    assert store.run("stats").status == 0
+    site.move_keys(slot, logs, target)
+    site.end_move(slot, logs, target)
+    wait_until(lambda: [event["event"] for event in events(store, "n")] == ["acquired"], timeout=30, what="it is noted")
+    store.let("go")
+    assert holder.wait(30) == 0
 
 
 def test_moved_back_and_forth(store, site):

@@ -117,10 +117,10 @@ class ClusterClient : public testing::Test {
   }
 };
 
-// The answers to CLIENT SETNAME and ASKING come first on each connection.
+// The answers to CLIENT SETNAME, and to READWRITE or ASKING, come first on each connection.
 TEST_F(ClusterClient, FollowsWhereItIsSent) {
-  const FakeServer second(answering({"+OK\r\n$3\r\nyes\r\n"}));
-  const FakeServer first(answering({"+OK\r\n" + to("MOVED", second.port())}));
+  const FakeServer second(answering({"+OK\r\n+OK\r\n$3\r\nyes\r\n"}));
+  const FakeServer first(answering({"+OK\r\n+OK\r\n" + to("MOVED", second.port())}));
   Client client(url_to(first.port()), "k");
   const auto reply = client.command({"GET", "k"}, soon(), {});
   ASSERT_TRUE(reply) << reply.error().error.what;
@@ -135,7 +135,8 @@ TEST_F(ClusterClient, AsksElsewhereForOnce) {
     test::send_text(fd, "+OK\r\n+OK\r\n$5\r\nthere\r\n");
     test::receive_some(fd);
   });
-  const FakeServer first(answering({"+OK\r\n" + to("ASK", second.port()), "+OK\r\n$4\r\nback\r\n"}));
+  const FakeServer first(
+      answering({"+OK\r\n+OK\r\n" + to("ASK", second.port()), "+OK\r\n+OK\r\n$4\r\nback\r\n"}));
   Client client(url_to(first.port()), "k");
   auto reply = client.command({"GET", "k"}, soon(), {});
   ASSERT_TRUE(reply) << reply.error().error.what;
@@ -151,7 +152,7 @@ TEST_F(ClusterClient, SentRoundInCirclesForEver) {
   const FakeServer server([&](int fd) {
     while (!test::receive_some(fd).empty()) test::send_text(fd, answers[0]);
   });
-  answers[0] = "+OK\r\n" + to("MOVED", server.port());
+  answers[0] = "+OK\r\n+OK\r\n" + to("MOVED", server.port());
   Client client(url_to(server.port()), "k");
   const auto reply = client.command({"GET", "k"}, BootClock::now() + std::chrono::milliseconds(300), {});
   ASSERT_FALSE(reply);
@@ -162,7 +163,7 @@ TEST_F(ClusterClient, SentRoundInCirclesForEver) {
 TEST_F(ClusterClient, SentToNowhere) {
   for (const char* nonsense :
        {"-MOVED\r\n", "-MOVED 42\r\n", "-MOVED 42 :\r\n", "-MOVED 42 h:0\r\n", "-ASK x:y:z\r\n"}) {
-    const FakeServer server(answering({std::string("+OK\r\n") + nonsense}));
+    const FakeServer server(answering({std::string("+OK\r\n+OK\r\n") + nonsense}));
     Client client(url_to(server.port()), "k");
     EXPECT_FALSE(client.command({"GET", "k"}, BootClock::now() + std::chrono::milliseconds(500), {}))
         << nonsense;
@@ -170,11 +171,20 @@ TEST_F(ClusterClient, SentToNowhere) {
 }
 
 TEST_F(ClusterClient, AServerWithoutAHost) {
-  const FakeServer server(answering({"+OK\r\n-MOVED 42 :1\r\n"}));
+  const FakeServer server(answering({"+OK\r\n+OK\r\n-MOVED 42 :1\r\n"}));
   Client client(url_to(server.port()), "k");
   const auto reply = client.command({"GET", "k"}, BootClock::now() + std::chrono::milliseconds(300), {});
   ASSERT_FALSE(reply);
   EXPECT_NE(reply.error().error.what.find("127.0.0.1:1"), std::string::npos) << reply.error().error.what;
+}
+
+TEST_F(ClusterClient, AServerOfNoClusterIsNotAsked) {
+  const test::RedisServer server;
+  Client client(url_to(server.port()), "k");
+  const auto reply = client.command({"GET", "k"}, soon(), {});
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().error.kind, ErrorKind::config);
+  EXPECT_NE(reply.error().error.what.find("no Redis Cluster"), std::string::npos) << reply.error().error.what;
 }
 
 }  // namespace

@@ -253,7 +253,7 @@ TEST(RedactUrl, ShowsEverythingButThePassword) {
 TEST(RedactUrl, HidesWhatCouldBeAPassword) {
   EXPECT_EQ(redact_url("redis://s3cret@db1"), "redis://***@db1");
   EXPECT_EQ(redact_url("rediss://alice:s3cret@db1:1/x"), "rediss://***@db1:1/***");
-  EXPECT_EQ(redact_url("redis-cluster://alice:s3cret@h1:1,h2:2"), "redis-cluster://***@h1:***");
+  EXPECT_EQ(redact_url("redlock://alice:s3cret@h1:1,h2:2"), "redlock://***@h1:***");
   EXPECT_EQ(redact_url("alice:s3cret@db1"), "***@db1");
   EXPECT_EQ(redact_url("alice:s3cret"), "alice:***");
   EXPECT_EQ(redact_url("redis://:s3/cret@db1"), "redis://***@db1");

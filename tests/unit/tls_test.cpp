@@ -90,7 +90,7 @@ TEST(TlsStream, CarriesMoreThanABufferHoldsBothWays) {
   const std::uint16_t port = free_port();
   const RedisServer server(own.server_options(port));
   auto connection =
-      redis::Connection::open(tls_url(port, own.certificate()), redis::Role::any, in_ms(10000), {});
+      redis::Connection::open(tls_url(port, own.certificate()), redis::Login::plain, in_ms(10000), {});
   ASSERT_TRUE(connection) << connection.error().error.what;
   const std::string large(5'000'000, 'x');
   redis::Pipeline out;
@@ -117,7 +117,7 @@ TEST(TlsStream, CarriesMoreThanABufferHoldsBothWays) {
 
 redis::Fault fault_at(std::uint16_t port, int milliseconds, Interrupt interrupt = {}) {
   auto connection =
-      redis::Connection::open(tls_url(port, ""), redis::Role::any, in_ms(milliseconds), interrupt);
+      redis::Connection::open(tls_url(port, ""), redis::Login::plain, in_ms(milliseconds), interrupt);
   return connection ? redis::Fault{redis::Cause::final, {ErrorKind::internal, "no fault"}}
                     : connection.error();
 }

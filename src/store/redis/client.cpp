@@ -25,9 +25,10 @@ tl::unexpected<Fault> unexpected_reply() {
   return fault(Cause::final, ErrorKind::protocol, "the server gave an answer that makes no sense");
 }
 
-// Among answers to several commands.
-bool concerns_all(Cause cause) {
-  return cause == Cause::later || cause == Cause::moved || cause == Cause::ask || cause == Cause::not_master;
+// Of an answer to one of several commands. Each is sent elsewhere by itself (Cause::ask).
+bool concerns_all(Cause cause, std::size_t commands) {
+  return cause == Cause::later || cause == Cause::moved || cause == Cause::not_master ||
+         (cause == Cause::ask && commands == 1);
 }
 
 // Then the connection is kept with its answer owed: a release that follows must come after what was sent.
@@ -297,7 +298,7 @@ Io<std::vector<Reply>> Client::exchange(const Pipeline& commands, Instant deadli
   while (replies.size() < commands.count()) {
     KLOCK_TRY(reply, connection_->read(deadline, interrupt));
     if (reply.is_error())
-      if (Fault meaning = fault_of(reply.text); concerns_all(meaning.cause))
+      if (Fault meaning = fault_of(reply.text); concerns_all(meaning.cause, commands.count()))
         return tl::unexpected<Fault>(std::move(meaning));
     replies.push_back(std::move(reply));
   }

@@ -122,7 +122,10 @@ Io<SlotMap> ask_slots(const std::vector<RedisUrl>& servers, const RedisUrl* exce
                             "no other server of the Cluster is known", "name several in the URL");
   for (const RedisUrl& server : servers) {
     if (except != nullptr && is_same(server, *except)) continue;
-    slots = ask(server);
+    auto answer = ask(server);
+    // One that has left the Cluster knows of nobody.
+    if (answer && answer->servers().empty() && &server != &servers.back()) continue;
+    slots = std::move(answer);
     if (slots || slots.error().cause == Cause::interrupted) break;
     slots.error().error.what = describe_endpoint(server) + ": " + slots.error().error.what;
   }
@@ -155,7 +158,7 @@ Io<std::unique_ptr<Connection>> ClusterRoute::open_any(Instant deadline, Interru
   Io<std::unique_ptr<Connection>> connection = timeout_fault();
   for (std::size_t i = 0; i < known_.size(); ++i) {
     connection =
-        Connection::open(known_.front(), Login::plain, silent_until(known_.front(), deadline), interrupt);
+        Connection::open(known_.front(), Login::member, silent_until(known_.front(), deadline), interrupt);
     if (connection) {
       owner_ = last_ = known_.front();
       return connection;
@@ -174,13 +177,13 @@ Io<std::unique_ptr<Connection>> ClusterRoute::open(Instant deadline, Interrupt i
   if (!owner_) return open_any(deadline, interrupt);
   const Instant until = std::min(deadline, BootClock::now() + patience(deadline - BootClock::now()));
   last_ = owner_;
-  auto connection = Connection::open(*owner_, Login::plain, until, interrupt);
+  auto connection = Connection::open(*owner_, Login::member, until, interrupt);
   if (connection || connection.error().cause == Cause::interrupted) return connection;
   Fault fault = std::move(connection).error();
   if (find_owner(deadline, interrupt)) {
     if (!owner_) return open_any(deadline, interrupt);
     last_ = owner_;
-    return Connection::open(*owner_, Login::plain, until, interrupt);
+    return Connection::open(*owner_, Login::member, until, interrupt);
   }
   if (fault.cause == Cause::no_contact || fault.cause == Cause::timeout) fault.cause = Cause::later;
   fault.error.what = "the master " + describe_endpoint(*last_) + ": " + fault.error.what;

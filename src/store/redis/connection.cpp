@@ -13,7 +13,7 @@ constexpr char k_auth = 'a';
 constexpr char k_select = 's';
 constexpr char k_set_name = 'n';
 constexpr char k_role = 'r';
-constexpr char k_asking = 'A';
+constexpr char k_member = 'm';
 
 // Everything that can be wrong in the configuration is found before there is any traffic.
 Io<std::unique_ptr<Stream>> open_stream(const RedisUrl& url, Instant deadline, Interrupt interrupt) {
@@ -57,9 +57,10 @@ Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Login logi
   if (login == Login::master) {
     words.add({"ROLE"});
     owed += k_role;
-  } else if (login == Login::asking) {
-    words.add({"ASKING"});
-    owed += k_asking;
+  } else if (login == Login::member || login == Login::asking) {
+    // Changes nothing, and any other server refuses both.
+    words.add({login == Login::member ? "READWRITE" : "ASKING"});
+    owed += k_member;
   }
   connection->login_ = words.bytes();
   return connection;
@@ -88,6 +89,7 @@ Io<void> Connection::read_login(Instant deadline, Interrupt interrupt) {
     if (!reply.is_error()) continue;
     Fault meaning = step == k_auth ? login_fault_of(reply.text) : fault_of(reply.text);
     if (step != k_set_name && step != k_role && meaning.cause == Cause::final) meaning.cause = Cause::login;
+    if (step == k_member && meaning.cause == Cause::no_permission) continue;
     // A server that refuses just the name is fine. But it may hang up after this answer: a refusal that it
     // gives to everything (NOAUTH, DENIED, too many clients) must not be lost.
     const bool name_alone = meaning.cause == Cause::no_permission ||

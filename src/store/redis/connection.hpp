@@ -13,9 +13,10 @@
 
 namespace klock::redis {
 
-// What is said at first: nothing more than who we are; that it has to be a master, before anything else it
-// answers counts; that the first request is for a slot which it is being given (ASKING).
-enum class Login { plain, master, asking };
+// What is said at first: who we are, and before anything else counts that is answered: nothing more; that it
+// has to be a master; that it has to belong to a Cluster; and there that the first request is for a slot
+// which it is being given (ASKING).
+enum class Login { plain, master, member, asking };
 
 // "host:port", for messages.
 std::string describe_endpoint(const RedisUrl& url);
@@ -27,7 +28,7 @@ std::string describe_endpoint(const RedisUrl& url);
 class Connection {
  public:
   // Faults: those of dial(); of tls_context() and open_tls(), which the deadline covers too. A server that is
-  // no master shows as a fault (later) in read().
+  // no master, or of no Cluster, shows as a fault (later, login) in read().
   static Io<std::unique_ptr<Connection>> open(const RedisUrl& url, Login login, Instant deadline,
                                               Interrupt interrupt);
 

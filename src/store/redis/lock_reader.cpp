@@ -83,7 +83,8 @@ enum { b_type, b_dump, b_fields, b_members, b_sizes };
 struct LockReader::Look {
   Look(LockName lock, std::string_view prefix) : keys(lock.key, prefix) { state.lock = std::move(lock); }
 
-  void ask(Pipeline& out) const;
+  using Question = std::vector<std::string_view>;
+  std::vector<Question> questions() const;
   void hear(const Reply* answers, std::int64_t now_ms);
   void ask_closer(Pipeline& out) const;
   const Reply* hear_closer(const Reply* answers);
@@ -106,16 +107,17 @@ struct LockReader::Look {
   void hear_queue(const Reply& queue, const Entries& waiters, std::int64_t now_ms);
 };
 
-void LockReader::Look::ask(Pipeline& out) const {
-  out.add({"GETRANGE", keys.key, "0", k_longest_value});
-  out.add({"STRLEN", keys.key});
-  out.add({"PTTL", keys.key});
-  out.add({"HGETALL", keys.holders});
-  out.add({"ZRANGE", keys.queue, "0", "999"});
-  out.add({"HGETALL", keys.waiters});
-  out.add({"ZRANGE", keys.readers, "0", "999", "WITHSCORES"});
-  out.add({"ZRANGE", keys.slots, "0", "999", "WITHSCORES"});
-  out.add({"GETRANGE", keys.key, "0", k_longest_value});
+// Of the first round, in the order of the answers.
+std::vector<LockReader::Look::Question> LockReader::Look::questions() const {
+  return {{"GETRANGE", keys.key, "0", k_longest_value},
+          {"STRLEN", keys.key},
+          {"PTTL", keys.key},
+          {"HGETALL", keys.holders},
+          {"ZRANGE", keys.queue, "0", "999"},
+          {"HGETALL", keys.waiters},
+          {"ZRANGE", keys.readers, "0", "999", "WITHSCORES"},
+          {"ZRANGE", keys.slots, "0", "999", "WITHSCORES"},
+          {"GETRANGE", keys.key, "0", k_longest_value}};
 }
 
 void LockReader::Look::hear(const Reply* answers, std::int64_t now_ms) {
@@ -211,15 +213,35 @@ const Reply* LockReader::Look::hear_closer(const Reply* answers) {
   return answers;
 }
 
+// While its slot is being moved some of its keys may be on another server already.
+Io<void> LockReader::ask_elsewhere(const Look& look, Reply* answers, Instant deadline, Interrupt interrupt) {
+  const auto is_elsewhere = [](const Reply& answer) {
+    return answer.is_error() && fault_of(answer.text).cause == Cause::ask;
+  };
+  if (std::none_of(answers, answers + k_answers, is_elsewhere)) return {};
+  Client client(site_, look.keys.key);
+  const auto questions = look.questions();
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    if (!is_elsewhere(answers[i])) continue;
+    Pipeline out;
+    out.add(questions[i]);
+    KLOCK_TRY(there, client.commands(out, deadline, interrupt));
+    answers[i] = std::move(there[0]);
+  }
+  return {};
+}
+
 Io<void> LockReader::look(Client& client, const std::vector<Look*>& looks, Instant deadline,
                           Interrupt interrupt) {
   Pipeline out;
   out.add({"TIME"});
-  for (const Look* look : looks) look->ask(out);
+  for (const Look* look : looks)
+    for (const Look::Question& question : look->questions()) out.add(question);
   KLOCK_TRY(answers, client.commands(out, deadline, interrupt));
   const std::int64_t now_ms = milliseconds_of(answers[0]);
-  const Reply* next = answers.data() + 1;
+  Reply* next = answers.data() + 1;
   for (Look* look : looks) {
+    KLOCK_CHECK(ask_elsewhere(*look, next, deadline, interrupt));
     look->hear(next, now_ms);
     next += k_answers;
   }
@@ -246,6 +268,8 @@ Io<LockReader::Shares> LockReader::share(const std::vector<Look*>& looks, Instan
     return Shares{{&client, looks}};
   }
   auto slots = ask_slots(cluster->nodes, nullptr, deadline, interrupt);
+  while (!slots && slots.error().cause == Cause::timeout && BootClock::now() < deadline)
+    slots = ask_slots(cluster->nodes, nullptr, deadline, interrupt);
   const bool may_not_ask = !slots && slots.error().cause == Cause::no_permission;
   if (!slots && !may_not_ask) return tl::unexpected<Fault>(std::move(slots).error());
   std::map<Client*, std::vector<Look*>> shares;
@@ -273,13 +297,16 @@ Io<void> LockReader::look_all(const std::vector<Look*>& looks, Instant deadline,
   for (;;) {
     Io<void> looked;
     auto shares = share(looks, deadline, interrupt);
-    if (!shares) looked = tl::unexpected<Fault>(std::move(shares).error());
+    if (!shares) looked = tl::unexpected<Fault>(shares.error());
     for (std::size_t i = 0; looked && i < shares->size(); ++i) {
       auto& [client, some] = (*shares)[i];
       looked = look_until_settled(*client, some, deadline, interrupt);
     }
+    if (looked || !is_cluster || !shares || !may_have_moved(looked.error().cause)) return looked;
     const Instant again = BootClock::now() + k_pause;
-    if (looked || !is_cluster || !may_have_moved(looked.error().cause) || again >= deadline) return looked;
+    if (again >= deadline)
+      return fault(Cause::later, ErrorKind::not_ready, "its slot is being moved, or its master replaced",
+                   "try again later");
     if (wait_ready(-1, 0, again, interrupt) == Ready::interrupted) return interrupted_fault();
   }
 }

@@ -31,10 +31,10 @@ class LockReader {
   using Shares = std::vector<std::pair<Client*, std::vector<Look*>>>;
   Io<Shares> share(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt);
   Io<void> look_all(const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt);
-  static Io<void> look_until_settled(Client& client, std::vector<Look*> looks, Instant deadline,
-                                     Interrupt interrupt);
-  static Io<void> look(Client& client, const std::vector<Look*>& looks, Instant deadline,
-                       Interrupt interrupt);
+  Io<void> look_until_settled(Client& client, std::vector<Look*> looks, Instant deadline,
+                              Interrupt interrupt);
+  Io<void> ask_elsewhere(const Look& look, Reply* answers, Instant deadline, Interrupt interrupt);
+  Io<void> look(Client& client, const std::vector<Look*>& looks, Instant deadline, Interrupt interrupt);
   static Io<void> look_closer(Client& client, const std::vector<Look*>& looks, Instant deadline,
                               Interrupt interrupt);
 

@@ -12,7 +12,8 @@ constexpr Duration k_rest = std::chrono::seconds(3);
 constexpr std::size_t k_most_kept = 100;
 
 bool is_undone(Cause cause) {
-  return cause == Cause::no_contact || cause == Cause::later || cause == Cause::not_master;
+  return cause == Cause::no_contact || cause == Cause::later || cause == Cause::not_master ||
+         cause == Cause::split;
 }
 
 }  // namespace

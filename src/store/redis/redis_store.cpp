@@ -120,15 +120,12 @@ Result<std::vector<LockState>> Store::list(const std::string& pattern, Instant d
 Result<std::optional<Marker>> Store::marker(const LockName& lock, const std::string& key, Instant deadline) {
   const std::string once = LockKeys(lock.key, prefix_).once_key(key);
   Client client(site_, once);
-  Pipeline out;
-  out.add({"GET", once});
-  out.add({"PTTL", once});
-  const auto answers = client.commands(out, deadline, Interrupt{});
-  if (!answers) return tl::unexpected(plain_error(Fault(answers.error())));
-  for (const Reply& answer : *answers)
-    if (answer.is_error()) return tl::unexpected(plain_error(fault_of(answer.text)));
-  if ((*answers)[0].type == Reply::Type::nil) return std::nullopt;
-  return parse_marker(key, (*answers)[0].text, (*answers)[1].integer);
+  auto mark = client.command({"GET", once}, deadline, Interrupt{});
+  if (!mark) return tl::unexpected(plain_error(std::move(mark).error()));
+  if (mark->type == Reply::Type::nil) return std::nullopt;
+  auto left = client.command({"PTTL", once}, deadline, Interrupt{});
+  if (!left) return tl::unexpected(plain_error(std::move(left).error()));
+  return parse_marker(key, mark->text, left->integer);
 }
 
 Result<bool> Store::clear_marker(const LockName& lock, const std::string& key, Instant deadline) {

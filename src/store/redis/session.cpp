@@ -214,7 +214,9 @@ Result<Wake> Session::await_news(Instant until, Interrupt interrupt) {
 
 Result<Wake> Session::await_as_holder(Instant until, Interrupt interrupt) {
   if (client_.connected() && !client_.subscribed() && client_.can_listen()) {
-    const Instant quiet = std::min(until, BootClock::now() + k_quiet_start);
+    // A script may release at any time: whoever keeps its hold has to hear of it.
+    const Duration quiet_start = claim_.for_script ? Duration::zero() : Duration(k_quiet_start);
+    const Instant quiet = std::min(until, BootClock::now() + quiet_start);
     KLOCK_TRY(wake, watch_connection(quiet, interrupt));
     if (wake != Wake::timeout || quiet == until) return wake;
     if (auto sent = client_.subscribe(until, interrupt); !sent)
@@ -287,9 +289,16 @@ Result<Renewal> Session::confirm(Instant deadline, Interrupt interrupt) {
 
 Result<Renewal> Session::confirm_or_renew(std::string_view ttl, Instant deadline, Interrupt interrupt) {
   Io<Reply> answer = client_.call(renew_call(ttl), deadline, interrupt);
-  if (!answer && answer.error().cause == Cause::split && holding_ && hold_mode_ == "exclusive" &&
-      !has_joined())
-    answer = client_.call({scripts::k_hold_on, {keys_.key}, {}, {token_, ttl}}, deadline, interrupt);
+  // Then the lock's key alone tells that it is ours; else only all of them together tell more.
+  for (Duration pause = k_first_pause; !answer && answer.error().cause == Cause::split;) {
+    const ScriptCall hold_on{scripts::k_hold_on, {keys_.key}, {}, {token_, ttl}, false, false};
+    answer = client_.call(hold_on, deadline, interrupt);
+    if (answer || answer.error().cause != Cause::split || BootClock::now() + pause >= deadline) break;
+    if (wait_ready(-1, 0, BootClock::now() + pause, interrupt) == Ready::interrupted)
+      return Renewal(Interrupted{});
+    pause = std::min<Duration>(pause * 2, k_longest_pause);
+    answer = client_.call(renew_call(ttl), deadline, interrupt);
+  }
   if (!answer) return outcome_of<Renewal>(std::move(answer).error(), Interrupted{});
   auto outcome = renewal(*answer);
   const bool confirmed = outcome && std::holds_alternative<Renewed>(*outcome);

@@ -57,6 +57,10 @@ Io<std::vector<GroupStatistics>> read_statistics(Client& client, const std::stri
   const std::string before = stats_key(prefix, {});
   std::vector<GroupStatistics> groups;
   for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (hashes[i].is_error() && fault_of(hashes[i].text).cause == Cause::ask) {
+      KLOCK_TRY(moved, client.command({"HGETALL", keys[i]}, deadline, interrupt));
+      hashes[i] = std::move(moved);
+    }
     // One of another type hides no more than itself.
     if (hashes[i].is_error() && forbids(hashes[i].text))
       return tl::unexpected<Fault>(fault_of(hashes[i].text));

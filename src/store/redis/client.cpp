@@ -68,19 +68,20 @@ auto Client::patiently(const Ask& ask, bool wait_for_split, Instant deadline, In
     if (answer) return answer;
     if (redirect(answer.error(), redirections)) continue;
     const Cause cause = answer.error().cause;
-    if (BootClock::now() + pause >= deadline) return answer;
+    const bool is_silent = cause == Cause::timeout && reply_owed_;
+    if (BootClock::now() + (is_silent ? Duration::zero() : pause) >= deadline) return answer;
     if (cause != Cause::later && !(cause == Cause::split && wait_for_split)) {
       if (route_->leads_elsewhere(answer.error(), deadline, interrupt)) {
         drop();
         sent_again_ = true;
-      } else if (cause == Cause::timeout && reply_owed_) {
+      } else if (is_silent) {
         begun_ = Io<void>();  // it may still answer: what was sent must not be overtaken by a repetition
         continue;
       } else {
         return answer;
       }
     }
-    if (wait_ready(-1, 0, BootClock::now() + pause, interrupt) == Ready::interrupted)
+    if (wait_ready(-1, 0, std::min(deadline, BootClock::now() + pause), interrupt) == Ready::interrupted)
       return interrupted_fault();
     pause = std::min<Duration>(pause * 2, k_longest_pause);
   }

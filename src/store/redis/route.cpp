@@ -10,6 +10,7 @@ namespace klock::redis {
 namespace {
 
 constexpr Duration k_shortest_patience = std::chrono::milliseconds(500);
+constexpr Duration k_not_worth_asking = std::chrono::milliseconds(50);
 
 class DirectRoute final : public Route {
  public:
@@ -77,7 +78,8 @@ std::unique_ptr<Route> make_route(const Site& site, std::string_view key) {
 }
 
 Duration Route::patience(Duration left) const {
-  return may_change() ? std::max(left / 4, std::min(left / 2, k_shortest_patience)) : left;
+  if (!may_change() || left < k_not_worth_asking) return left;
+  return std::max(left / 4, std::min(left / 2, k_shortest_patience));
 }
 
 }  // namespace klock::redis

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+
 namespace klock::redis {
 namespace {
 
@@ -129,9 +131,9 @@ TEST_F(ClusterClient, FollowsWhereItIsSent) {
 }
 
 TEST_F(ClusterClient, AsksElsewhereForOnce) {
-  std::string heard;
+  std::promise<std::string> heard;
   const FakeServer second([&](int fd) {
-    heard = test::receive_some(fd);
+    heard.set_value(test::receive_some(fd));
     test::send_text(fd, "+OK\r\n+OK\r\n$5\r\nthere\r\n");
     test::receive_some(fd);
   });
@@ -141,18 +143,20 @@ TEST_F(ClusterClient, AsksElsewhereForOnce) {
   auto reply = client.command({"GET", "k"}, soon(), {});
   ASSERT_TRUE(reply) << reply.error().error.what;
   EXPECT_EQ(reply->text, "there");
-  EXPECT_LT(heard.find("ASKING"), heard.find("GET"));
+  const std::string request = heard.get_future().get();
+  EXPECT_LT(request.find("ASKING"), request.find("GET"));
   reply = client.command({"GET", "k"}, soon(), {});
   ASSERT_TRUE(reply) << reply.error().error.what;
   EXPECT_EQ(reply->text, "back");
 }
 
 TEST_F(ClusterClient, SentRoundInCirclesForEver) {
-  std::vector<std::string> answers(1);
-  const FakeServer server([&](int fd) {
-    while (!test::receive_some(fd).empty()) test::send_text(fd, answers[0]);
+  std::promise<std::string> answer;
+  const std::shared_future<std::string> told = answer.get_future().share();
+  const FakeServer server([told](int fd) {
+    while (!test::receive_some(fd).empty()) test::send_text(fd, told.get());
   });
-  answers[0] = "+OK\r\n+OK\r\n" + to("MOVED", server.port());
+  answer.set_value("+OK\r\n+OK\r\n" + to("MOVED", server.port()));
   Client client(url_to(server.port()), "k");
   const auto reply = client.command({"GET", "k"}, BootClock::now() + std::chrono::milliseconds(300), {});
   ASSERT_FALSE(reply);

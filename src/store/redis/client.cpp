@@ -25,10 +25,10 @@ tl::unexpected<Fault> unexpected_reply() {
   return fault(Cause::final, ErrorKind::protocol, "the server gave an answer that makes no sense");
 }
 
-// Of an answer to one of several commands. Each is sent elsewhere by itself (Cause::ask).
+// Of an answer to one of several commands. By itself each may be sent elsewhere.
 bool concerns_all(Cause cause, std::size_t commands) {
-  return cause == Cause::later || cause == Cause::moved || cause == Cause::not_master ||
-         (cause == Cause::ask && commands == 1);
+  return cause == Cause::later || cause == Cause::moved ||
+         (commands == 1 && (cause == Cause::ask || cause == Cause::not_master));
 }
 
 // Then the connection is kept with its answer owed: a release that follows must come after what was sent.

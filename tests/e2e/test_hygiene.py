@@ -41,7 +41,7 @@ def test_thousands_of_refused_runs_leave_nothing(on_redis, redis):  # R27
     count = 2000 if SLOW <= 1 else 200
     loop = f'i=0; while [ $i -lt {count // 4} ]; do "$0" run -q -n n -- true; i=$((i+1)); done'
     loops = [on_redis.start_program("sh", "-c", loop, on_redis.path) for _ in range(4)]
-    assert [running.wait(60) for running in loops] == [0] * 4
+    assert [running.wait(180) for running in loops] == [0] * 4
     assert redis.keys() == before
     holder.send(signal.SIGTERM)
     holder.wait()

@@ -89,7 +89,7 @@ def test_exactly_one_of_twenty_that_start_at_once_runs(store, child, tmp_path): 
     log = str(tmp_path / "round%r")
     rally = store.start_program(child, "rally", str(rounds), "20", store.path, "run", "--once", "r%r", "n", "--",
                                 "/bin/sh", "-c", 'echo x >> "$0"', log)
-    assert rally.wait(240) == 0, rally.err
+    assert rally.wait(600) == 0, rally.err
     assert [(tmp_path / f"round{i}").read_text() for i in range(rounds)] == ["x\n"] * rounds
 
 

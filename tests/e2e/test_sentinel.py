@@ -3,10 +3,10 @@
 import json
 import os
 import signal
-import threading
 
 import pytest
 from support import shells
+from support.contenders import Contenders
 from support.proc import wait_until
 from support.runner import free_port
 from support.sentinels import NAME, Sentinels
@@ -280,43 +280,13 @@ def test_no_replicas_on_this_host(on_local, tmp_path):
 
 def test_contenders_through_failovers(store, site):
     """No two at once, but where the new master had lost the hold: then the older one is stopped."""
-    log = os.path.join(store.directory, "sections")
-    section = (f"printf 'in %s %s\\n' $KLOCK_FENCE $(date +%s%N) >>{log}; sleep 0.02;"
-               f" printf 'out %s %s\\n' $KLOCK_FENCE $(date +%s%N) >>{log}")
-    stop = threading.Event()
-    loops = []
-
-    def contend():
-        while not stop.is_set():
-            store.run("run", "-q", "--ttl", "4s", "--store-timeout", "20s", "n", "--", "sh", "-c", section, timeout=60)
-
-    for _ in range(6):
-        loops.append(threading.Thread(target=contend))
-        loops[-1].start()
-    try:
+    with Contenders(store, 6) as contenders:
         for _ in range(2):
             old = site.master()
-            wait_until(lambda: os.path.exists(log), timeout=20, what="somebody works")
-            before = os.path.getsize(log)
             old.kill()
             site.await_failover(old)
-            wait_until(lambda: os.path.getsize(log) > before + 2000, timeout=60, what="they go on")
+            contenders.go_on(30)
             old.start()
             wait_until(lambda o=old: o.client().role()[0] == "slave", timeout=30, what="it is a replica")
-    finally:
-        stop.set()
-        for loop in loops:
-            loop.join()
-    with open(log, encoding="ascii") as file:
-        lines = [line.split() for line in file]
-    inside, overlaps, last = {}, [], 0
-    for what, fence, when in sorted(lines, key=lambda line: int(line[2])):
-        if what == "in":
-            if inside or int(fence) <= last:
-                overlaps.append((sorted(inside), fence))
-            last = max(last, int(fence))
-            inside[fence] = when
-        else:
-            inside.pop(fence, None)
-    fences = [fence for what, fence, _ in lines if what == "in"]
-    assert len(fences) > 50 and len(set(fences)) == len(fences) and len(overlaps) <= 2, overlaps
+    fences = contenders.fences()
+    assert len(fences) > 50 and len(set(fences)) == len(fences) and contenders.overlaps() <= 2

@@ -4,19 +4,12 @@
 #include "store/redis/keys.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace klock::redis {
 namespace {
 
-constexpr Duration k_silent = std::chrono::milliseconds(300);
-constexpr Duration k_silent_tls = std::chrono::milliseconds(600);  // a handshake is a round trip or two more
 constexpr std::uint16_t k_slots = 16384;
 constexpr std::size_t k_most_known = 100;
-
-bool is_same(const RedisUrl& a, const RedisUrl& b) {
-  return a.host == b.host && a.port == b.port;
-}
 
 bool is_among(const std::vector<RedisUrl>& servers, const RedisUrl& server) {
   return std::any_of(servers.begin(), servers.end(),
@@ -27,10 +20,10 @@ bool is_among(const std::vector<RedisUrl>& servers, const RedisUrl& server) {
 std::optional<RedisUrl> server_at(std::string_view endpoint, const RedisUrl& said_by) {
   const auto colon = endpoint.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
-  const std::string_view digits = endpoint.substr(colon + 1);
+  const auto port = port_of(endpoint.substr(colon + 1));
+  if (!port) return std::nullopt;
   RedisUrl server = said_by;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), server.port);
-  if (error != std::errc{} || end != digits.data() + digits.size() || server.port == 0) return std::nullopt;
+  server.port = *port;
   const std::string_view host = endpoint.substr(0, colon);
   if (!host.empty() && host != "?") server.host = host;
   return server;
@@ -40,11 +33,6 @@ std::optional<std::uint16_t> slot_at(const Reply& range, std::size_t index) {
   const std::int64_t slot = range.number_at(index);
   if (slot < 0 || slot >= k_slots) return std::nullopt;
   return static_cast<std::uint16_t>(slot);
-}
-
-// When to turn to the next one.
-Instant silent_until(const RedisUrl& server, Instant deadline) {
-  return std::min(deadline, BootClock::now() + (server.tls ? k_silent_tls : k_silent));
 }
 
 }  // namespace

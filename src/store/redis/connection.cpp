@@ -4,7 +4,9 @@
 #include "store/redis/dial.hpp"
 #include "store/redis/tls_stream.hpp"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace klock::redis {
 namespace {
@@ -32,6 +34,22 @@ Io<std::unique_ptr<Stream>> open_stream(const RedisUrl& url, Instant deadline, I
 std::string describe_endpoint(const RedisUrl& url) {
   const bool brackets = url.host.find(':') != std::string::npos;
   return (brackets ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
+}
+
+bool is_same(const RedisUrl& a, const RedisUrl& b) {
+  return a.host == b.host && a.port == b.port;
+}
+
+std::optional<std::uint16_t> port_of(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc{} || end != text.data() + text.size() || port == 0) return std::nullopt;
+  return port;
+}
+
+Instant silent_until(const RedisUrl& server, Instant deadline) {
+  const auto patience = std::chrono::milliseconds(server.tls ? 600 : 300);
+  return std::min<Instant>(deadline, BootClock::now() + patience);
 }
 
 Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Login login, Instant deadline,

@@ -8,8 +8,11 @@
 #include "util/clock.hpp"
 #include "util/interrupt.hpp"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace klock::redis {
 
@@ -20,6 +23,13 @@ enum class Login { plain, master, member, asking };
 
 // "host:port", for messages.
 std::string describe_endpoint(const RedisUrl& url);
+// Whether both name the same host and port.
+bool is_same(const RedisUrl& a, const RedisUrl& b);
+// A port as servers write it; nullopt: it is none.
+std::optional<std::uint16_t> port_of(std::string_view text);
+// When to turn to the next of several servers that know the same: 300 ms, 600 with TLS, whose handshake is a
+// round trip or two more.
+Instant silent_until(const RedisUrl& server, Instant deadline);
 
 // A stream of commands and replies to one server. It logs in (AUTH, SELECT, CLIENT SETNAME), and asks for
 // the role where that matters, together with the first write. Every call returns by its deadline and at once

@@ -5,6 +5,7 @@
 #include "store/redis/sentinel.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace klock::redis {
 namespace {
@@ -43,18 +44,19 @@ std::string describe_url(const RedisUrl& url) {
   return scheme_of(url) + "://" + login_of(url) + describe_endpoint(url) + database_of(url);
 }
 
+std::string hosts_of(const std::vector<RedisUrl>& servers) {
+  std::string text;
+  for (const RedisUrl& server : servers) text += (text.empty() ? "" : ",") + describe_endpoint(server);
+  return text;
+}
+
 std::string describe_url(const SentinelUrl& url) {
-  std::string text = scheme_of(url.server) + "-sentinel://" + login_of(url.server);
-  for (const RedisUrl& sentinel : url.sentinels)
-    text += (&sentinel == url.sentinels.data() ? "" : ",") + describe_endpoint(sentinel);
-  return text + "/" + url.master + database_of(url.server);
+  return scheme_of(url.server) + "-sentinel://" + login_of(url.server) + hosts_of(url.sentinels) + "/" +
+         url.master + database_of(url.server);
 }
 
 std::string describe_url(const ClusterUrl& url) {
-  std::string text = scheme_of(url.nodes[0]) + "-cluster://" + login_of(url.nodes[0]);
-  for (const RedisUrl& node : url.nodes)
-    text += (&node == url.nodes.data() ? "" : ",") + describe_endpoint(node);
-  return text;
+  return scheme_of(url.nodes[0]) + "-cluster://" + login_of(url.nodes[0]) + hosts_of(url.nodes);
 }
 
 std::unique_ptr<Route> route_to(const RedisUrl& url, std::string_view) {

@@ -2,7 +2,6 @@
 #include "store/redis/sentinel.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
@@ -11,21 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Duration k_silent = milliseconds(300);
-constexpr Duration k_silent_tls = milliseconds(600);  // a handshake is a round trip or two more
 constexpr Duration k_fresh = milliseconds(100);
 constexpr Duration k_unanswered = std::chrono::seconds(2);
-
-std::optional<std::uint16_t> port_of(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc{} || end != text.data() + text.size() || port == 0) return std::nullopt;
-  return port;
-}
-
-bool is_same(const RedisUrl& a, const RedisUrl& b) {
-  return a.host == b.host && a.port == b.port;
-}
 
 // What one Sentinel's fault means for the store.
 Fault fault_of_sentinel(const RedisUrl& sentinel, Fault fault) {
@@ -52,7 +38,7 @@ bool is_plain_host(std::string_view host) {
 // nullopt: it does not know the master.
 Io<std::optional<RedisUrl>> ask(const SentinelUrl& url, const RedisUrl& sentinel, Instant deadline,
                                 Interrupt interrupt) {
-  const Instant until = std::min(deadline, BootClock::now() + (sentinel.tls ? k_silent_tls : k_silent));
+  const Instant until = silent_until(sentinel, deadline);
   KLOCK_TRY(connection, Connection::open(sentinel, Login::plain, until, interrupt));
   Pipeline out;
   out.add({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", url.master});

@@ -54,7 +54,7 @@ def test_each_kind_is_counted(store):
 
 
 def test_an_expired_lease_is_counted_once(on_redis):
-    wipe_out(on_redis.hold("n", "--ttl", "0.5s"))
+    wipe_out(on_redis.hold("n", "--ttl", "2s"))
     assert on_redis.run("run", "n", "--", "true", timeout=20).status == 0
     group = groups_of(on_redis)["n"]
     assert (group["acquired"], group["expired"], group["released"]) == (2, 1, 1)

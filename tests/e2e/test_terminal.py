@@ -6,7 +6,7 @@ import time
 
 import pexpect
 import pytest
-from support.proc import SLOW, alive, children, command_of, group, guard_of, marked, process, wait_until
+from support.proc import SLOW, alive, children, close_terminal, command_of, group, guard_of, marked, process, wait_until
 
 
 @pytest.fixture
@@ -21,8 +21,7 @@ def terminal():
 
     yield start
     for tty in opened:
-        if not tty.ptyproc.fileobj.closed:
-            tty.close(force=True)
+        close_terminal(tty)
 
 
 @pytest.fixture

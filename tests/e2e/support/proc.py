@@ -111,6 +111,17 @@ def wipe_out(running):
     wait_until(lambda: not alive(guard) and not alive(command), what="the command has died with its guard")
 
 
+def close_terminal(tty):
+    """Ends the program on it, however long the system takes for that: pexpect's own way gives up after a tenth of a
+    second."""
+    if tty.ptyproc.fileobj.closed:
+        return
+    if tty.isalive():
+        tty.kill(signal.SIGKILL)
+        wait_until(lambda: not tty.isalive(), timeout=20, what="the program has ended")
+    tty.close()
+
+
 def memory_of(pid, name):
     """A raw file of /proc/PID, empty when the process is gone."""
     try:

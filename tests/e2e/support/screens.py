@@ -8,7 +8,7 @@ import select
 import pexpect
 import pyte
 
-from .proc import SLOW, children, wait_until
+from .proc import SLOW, children, close_terminal, wait_until
 
 
 class ScreenTerminal:
@@ -91,5 +91,4 @@ class ScreenTerminal:
         return os.open(f"/proc/{self.pid}/fd/0", os.O_RDWR | os.O_NOCTTY)
 
     def close(self):
-        if not self.tty.ptyproc.fileobj.closed:
-            self.tty.close(force=True)
+        close_terminal(self.tty)

@@ -63,6 +63,11 @@ WaitingLine::~WaitingLine() {
 }
 
 Instant WaitingLine::operator()(const Busy& busy) {
+  if (!busy.why_polling.empty() && !std::exchange(polling_told_, true)) {
+    if (std::exchange(shown_, false)) draw(k_clear_line);
+    say_.tell(about(name_, busy.why_polling + ", so klock looks again and again until it is free", store_,
+                    "klock doctor tells which rights are missing"));
+  }
   const std::string holder = waited_for(busy, on_terminal_);
   if (!on_terminal_) {
     const std::string& id = busy.holder ? busy.holder->id : holder;

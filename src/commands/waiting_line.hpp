@@ -9,7 +9,8 @@
 namespace klock {
 
 // Shows on a terminal whom we wait for: nothing for half a second, then one line that is kept up to date and
-// removed in the end. Off the terminal it says so once a holder, and only under -v.
+// removed in the end. Off the terminal it says so once a holder, and only under -v. That we have to look
+// again and again is said once.
 class WaitingLine {
  public:
   WaitingLine(const Messenger& say, std::string name, std::string store, Instant since);
@@ -27,6 +28,7 @@ class WaitingLine {
   const Instant since_;
   const bool on_terminal_;
   bool shown_ = false;
+  bool polling_told_ = false;
   std::string last_holder_;
 };
 

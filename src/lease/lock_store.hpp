@@ -43,6 +43,7 @@ struct Busy {
   std::size_t ahead = 0;              // waiters before us
   Instant look_again = k_never;       // attempt again by then even without news
   bool full = false;                  // not queued up: Claim::max_waiters are waiting already
+  std::string why_polling = {};       // nobody will tell us when it is free, so we look again and again
 };
 // The work is done already (Claim::once): nothing is held.
 struct Completed {

@@ -77,7 +77,7 @@ def test_missing_and_wrong_password_are_77(make_klock, make_redis):
 
 
 @pytest.mark.parametrize("rules", [
-    ["~*", "&*", "+@all", "-evalsha", "-eval"], ["~other:*", "&*", "+@all"], ["~klock:n", "&*", "+@all"],
+    ["~*", "&*", "+@all", "-@scripting", "-@transaction"], ["~other:*", "&*", "+@all"], ["~klock:n", "&*", "+@all"],
     ["~*", "&*", "+@all", "-set"], ["~*", "&*", "-@all"]])
 def test_missing_permission_is_77_before_the_command_starts(make_klock, redis, client, rules):  # R51
     client.execute_command("ACL", "SETUSER", "job", "on", ">pw", *rules)

@@ -195,8 +195,6 @@ def test_what_it_may_not_read_is_unknown(user, denied):  # R39
 
 
 @pytest.mark.parametrize("rights, said", [
-    (["~*", "&*", "+@all", "-evalsha"], "EVALSHA"),
-    (["~*", "&*", "+@all", "-@scripting"], "EVALSHA, EVAL"),
     (["~*", "&*", "+@all", "-set", "-zadd"], "SET, ZADD"),
     (["~*", "&*", "+@all", "-time"], "TIME"),
     (["~klock:*", "&*", "+@all"], "keys {klock:NAME}:holders, {klock:NAME}:waiters"),
@@ -217,12 +215,21 @@ def test_missing_rights_are_a_danger_that_names_them(user, client, rights, said)
     (["~*", "resetchannels", "+@all"], "channels"),
     (["~*", "&*", "+@all", "-multi"], "channels"),
     (["~*", "&*", "+@all", "-hgetall"], "status"),
+    (["~*", "&*", "+@all", "-evalsha"], "scripts"),
+    (["~*", "&*", "+@all", "-@scripting"], "scripts"),
 ])
 def test_rights_that_locks_can_do_without_are_warnings(user, rights, subject):
     klock = user(*rights)
     found = examine(klock)
     assert found[subject]["severity"] == "warning" and severities(found, "danger") == {}
     assert klock.run("run", "n", "--", "true").status == 0
+
+
+def test_neither_scripts_nor_transactions_are_a_danger(user):
+    klock = user("~*", "&*", "+@all", "-@scripting", "-watch")
+    found = examine(klock)
+    assert found["transactions"]["severity"] == "danger" and "WATCH" in found["transactions"]["what"]
+    assert klock.run("run", "n", "--", "true").status == 77
 
 
 def test_another_prefix_means_other_rights(user):

@@ -71,10 +71,10 @@ TEST_F(RedisAcl, UserWithoutChannelsPolls) {
   }
 }
 
-TEST_F(RedisAcl, MissingKeysOrScriptingAreRefusedBeforeAnythingIsTaken) {
+TEST_F(RedisAcl, MissingKeysOrCommandsAreRefusedBeforeAnythingIsTaken) {
   expect_refused(*store_as({"~klock:*", "&*", "+@all"}));
   expect_refused(*store_as({"~other:*", "&*", "+@all"}));
-  expect_refused(*store_as({"~*", "&*", "+@all", "-@scripting"}));
+  expect_refused(*store_as({"~*", "&*", "+@all", "-@scripting", "-@transaction"}));
   expect_refused(*store_as({"~*", "&*", "+@all", "-set"}));
 }
 

@@ -229,6 +229,7 @@ Io<Reply> Client::exchange(const ScriptCall& call, Instant deadline, Interrupt i
       with_text_ = plain_once_ = false;
       return reply;
     }
+    if (reply.error().cause == Cause::no_scripting) may_run_scripts_ = false;
     const bool adapted =
         (could_listen && !can_listen_) || (plain_once_ && !was_plain) || adapt(reply.error());
     if (!may_have_run(reply.error().cause) && reply.error().cause != Cause::no_script) drop();
@@ -284,6 +285,7 @@ Io<Reply> Client::call_in_order(const ScriptCall& call, Instant deadline, Interr
   else
     reply = receive_after(*mark, call, deadline, interrupt);
   drop();
+  if (!reply && reply.error().cause == Cause::no_scripting) may_run_scripts_ = false;
   if (!reply && route_->redirect(reply.error())) return this->call(call, deadline, interrupt);
   if (note_keeper_) note_keeper_->write();
   return reply;
@@ -292,7 +294,12 @@ Io<Reply> Client::call_in_order(const ScriptCall& call, Instant deadline, Interr
 Io<std::vector<Reply>> Client::exchange(const Pipeline& commands, Instant deadline, Interrupt interrupt) {
   begun_.reset();
   KLOCK_CHECK(ensure_connection(deadline, interrupt));
+  return ask_here(commands, deadline, interrupt);
+}
+
+Io<std::vector<Reply>> Client::ask_here(const Pipeline& commands, Instant deadline, Interrupt interrupt) {
   reply_owed_ = true;
+  sent_at_ = BootClock::now();
   KLOCK_CHECK(connection_->write(commands, deadline, interrupt));
   std::vector<Reply> replies;
   replies.reserve(commands.count());
@@ -318,6 +325,58 @@ Io<Reply> Client::command(const std::vector<std::string_view>& words, Instant de
   KLOCK_TRY(replies, commands(out, deadline, interrupt));
   if (replies[0].is_error()) return tl::unexpected<Fault>(fault_of(replies[0].text));
   return std::move(replies[0]);
+}
+
+// Reads what is still to come over this connection; a mark that nobody else can have sent tells where it
+// ends.
+Io<void> Client::finish_owed(Instant deadline, Interrupt interrupt) {
+  const auto mark = random_hex128();
+  if (!mark) return tl::unexpected<Fault>(Fault{Cause::final, mark.error()});
+  Pipeline out;
+  out.add({"ECHO", *mark});
+  KLOCK_CHECK(connection_->write(out, deadline, interrupt));
+  for (;;) {
+    KLOCK_TRY(reply, connection_->read(deadline, interrupt));
+    if (reply.type == Reply::Type::string && reply.text == *mark) break;
+  }
+  reply_owed_ = false;
+  return {};
+}
+
+Io<std::vector<Reply>> Client::transact(const std::vector<std::string_view>& watched, const Pipeline& look,
+                                        const Act& act, bool in_order, Instant deadline,
+                                        Interrupt interrupt) {
+  Pipeline first;
+  first.add({"UNWATCH"});
+  std::vector<std::string_view> watch{"WATCH"};
+  watch.insert(watch.end(), watched.begin(), watched.end());
+  first.add(watch);
+  first.add(look);
+  const auto ask = [&](Instant until) -> Io<std::vector<Reply>> {
+    for (;;) {
+      if (in_order && connection_ != nullptr && reply_owed_) KLOCK_CHECK(finish_owed(until, interrupt));
+      KLOCK_TRY(seen, exchange(first, until, interrupt));
+      if (seen[1].is_error()) return tl::unexpected<Fault>(fault_of(seen[1].text));
+      seen.erase(seen.begin(), seen.begin() + 2);
+      const Pipeline writes = act(seen);
+      if (writes.count() == 0) return std::vector<Reply>();
+      Pipeline transaction;
+      transaction.add({"MULTI"});
+      transaction.add(writes);
+      transaction.add({"EXEC"});
+      // Over the connection that watches, no other.
+      KLOCK_TRY(answers, ask_here(transaction, until, interrupt));
+      for (const Reply& answer : answers)
+        if (answer.is_error()) return tl::unexpected<Fault>(fault_of(answer.text));
+      Reply& executed = answers.back();
+      if (executed.type == Reply::Type::nil) continue;
+      if (executed.items.size() != writes.count()) return unexpected_reply();
+      for (const Reply& answer : executed.items)
+        if (answer.is_error()) return tl::unexpected<Fault>(fault_of(answer.text));
+      return std::move(executed.items);
+    }
+  };
+  return patiently(ask, true, deadline, interrupt);
 }
 
 Io<std::int64_t> Client::await_replicas(std::size_t count, std::chrono::milliseconds limit, Instant deadline,

@@ -4,6 +4,7 @@
 #include "store/redis/route.hpp"
 #include "store/redis/script.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,6 +56,13 @@ class Client {
   // One of them, where an error reply is a fault.
   Io<Reply> command(const std::vector<std::string_view>& words, Instant deadline, Interrupt interrupt);
 
+  // Without scripts: asks `look` under a WATCH of these keys, and executes what `act` makes of the answers in
+  // a transaction, all over again when one of the keys has changed meanwhile. The answers of the transaction;
+  // none where `act` has nothing to write. Patient like call(); `in_order` as in call_in_order().
+  using Act = std::function<Pipeline(const std::vector<Reply>& seen)>;
+  Io<std::vector<Reply>> transact(const std::vector<std::string_view>& watched, const Pipeline& look,
+                                  const Act& act, bool in_order, Instant deadline, Interrupt interrupt);
+
   // How many replicas have what was written over this connection, after `limit` at most, or once it is
   // `count` (WAIT). Ends listening.
   Io<std::int64_t> await_replicas(std::size_t count, std::chrono::milliseconds limit, Instant deadline,
@@ -74,6 +82,9 @@ class Client {
   bool connected() const { return connection_ != nullptr && !reply_owed_; }
   bool subscribed() const { return subscribed_; }
   bool can_listen() const { return can_listen_; }
+  bool may_run_scripts() const { return may_run_scripts_; }
+  // Whether the keys of the prefix lie elsewhere than the lock's.
+  bool splits_keys() const { return route_->splits_keys(); }
   // Another server may come to be in charge: what is heard of this one is not all there is to hear.
   bool may_change() const { return route_->may_change(); }
   // A subscription stands or has been asked for.
@@ -89,6 +100,8 @@ class Client {
   Io<Reply> receive_after(const std::string& mark, const ScriptCall& call, Instant deadline,
                           Interrupt interrupt);
   Io<std::vector<Reply>> exchange(const Pipeline& commands, Instant deadline, Interrupt interrupt);
+  Io<std::vector<Reply>> ask_here(const Pipeline& commands, Instant deadline, Interrupt interrupt);
+  Io<void> finish_owed(Instant deadline, Interrupt interrupt);
   Io<void> ensure_connection(Instant deadline, Interrupt interrupt);
   Io<void> finish_unsubscribe(Instant deadline, Interrupt interrupt);
   bool in_transaction(const ScriptCall& call) const { return call.subscribe && can_listen_ && !plain_once_; }
@@ -118,6 +131,7 @@ class Client {
   bool with_text_ = false;   // EVAL instead of EVALSHA
   bool plain_once_ = false;  // without a transaction this time
   bool can_listen_ = true;
+  bool may_run_scripts_ = true;
   std::size_t left_out_ = 0;  // how many sorts of keys
 };
 

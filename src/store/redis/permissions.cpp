@@ -36,14 +36,18 @@ void note(std::vector<std::string>& names, const std::string& name) {
 
 // Redis and Valkey: "... no permissions to run the 'x' command", "... to access one of the keys ...", "... a
 // key", "... channels ...".
-void note_refusal(Refusals& refusals, const Trial& trial, const std::string& answer) {
+enum class Refused : std::uint8_t { command, key, channel };
+Refused refused_in(const std::string& answer) {
   const auto says = [&](const char* word) { return answer.find(word) != std::string::npos; };
-  if (answer.starts_with("NOPERM") && !says("to run ") && says("channel"))
-    note(refusals.channels, trial.touches);
-  else if (answer.starts_with("NOPERM") && !says("to run ") && says("key"))
-    note(refusals.keys, trial.touches);
-  else
+  if (!answer.starts_with("NOPERM") || says("to run ")) return Refused::command;
+  return says("channel") ? Refused::channel : says("key") ? Refused::key : Refused::command;
+}
+
+void note_refusal(Refusals& refusals, const Trial& trial, Refused what) {
+  if (what == Refused::command)
     note(refusals.commands, trial.words[0]);
+  else
+    note(what == Refused::key ? refusals.keys : refusals.channels, trial.touches);
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -95,8 +99,11 @@ struct Consequence {
   const char* text;
 };
 
-constexpr std::array<Consequence, 5> k_consequences{{
+constexpr std::array<Consequence, 7> k_consequences{{
     {Need::lock, Severity::danger, "permissions", "no lock can be taken and kept"},
+    {Need::scripts, Severity::warning, "scripts",
+     "only exclusive locks, in no order, and not in klock log and klock stats"},
+    {Need::plain, Severity::danger, "transactions", "without scripts no lock can be taken and kept"},
     {Need::channels, Severity::warning, "channels",
      "waiters are not woken but look again four times a second"},
     {Need::index, Severity::warning, "index", "klock list and the completions do not show this user's locks"},
@@ -128,12 +135,15 @@ std::vector<Trial> trials(const std::string& prefix, const std::string& name) {
   const std::vector<std::string> shown_names = names_of(shown);
   for (std::size_t i = 0; i < real_names.size(); ++i)
     add(Need::lock, shown_names[i], {"EVALSHA", k_no_script, "1", real_names[i]});
-  add(Need::lock, "", {"EVAL", "return 1", "0"});
+  add(Need::scripts, "", {"EVAL", "return 1", "0"});
+  for (std::size_t i = 0; i < real_names.size(); ++i)
+    add(Need::lock, shown_names[i], {"PEXPIRE", real_names[i], "1"});
+  add(Need::plain, shown.key, {"WATCH", keys.key});
+  for (const char* command : {"UNWATCH", "MULTI", "EXEC"}) add(Need::plain, "", {command});
   add(Need::lock, "", {"TIME"});
   for (const char* command : {"TYPE", "GET", "PTTL", "DEL", "EXISTS"})
     add(Need::lock, shown.key, {command, keys.key});
   add(Need::lock, shown.key, {"SET", keys.key, "doctor", "XX", "PX", "1"});  // XX: only if it exists
-  add(Need::lock, shown.key, {"PEXPIRE", keys.key, "1"});
   add(Need::lock, shown.holders, {"HGET", keys.holders, "doctor"});
   add(Need::lock, shown.holders, {"HDEL", keys.holders, "doctor"});
   add(Need::lock, shown.holders, {"HSET", keys.holders, "doctor", "1", "doctor"});  // a value is missing
@@ -179,7 +189,10 @@ std::vector<Finding> judge_permissions(const std::vector<Trial>& trials, const s
     const bool told =
         trial.need != Need::lock && (has(locks.commands, trial.words[0]) || has(locks.keys, trial.touches));
     if (reply.is_error() && forbids(reply.text)) {
-      if (!told) note_refusal(of(trial.need), trial, reply.text);
+      const Refused what = refused_in(reply.text);
+      // Those that try a key by it too.
+      const bool of_scripts = what == Refused::command && forbids_scripts(reply.text);
+      if (!told) note_refusal(of(of_scripts ? Need::scripts : trial.need), trial, what);
     } else if (trial.words[0] == "SET") {
       findings.push_back(judge_writes(reply));
     } else if (trial.need == Need::index && reply.is_error() && reply.text.starts_with("WRONGTYPE")) {
@@ -188,7 +201,9 @@ std::vector<Finding> judge_permissions(const std::vector<Trial>& trials, const s
                           "rename that key, or choose another --prefix"});
     }
   }
-  if (!of(Need::lock).any()) findings.push_back({Severity::ok, "permissions", "all that locks need"});
+  if (!of(Need::scripts).any()) of(Need::plain) = {};
+  if (!of(Need::lock).any() && !of(Need::plain).any())
+    findings.push_back({Severity::ok, "permissions", "all that locks need"});
   for (const auto& [need, severity, subject, consequence] : k_consequences)
     if (of(need).any())
       findings.push_back({severity, subject, describe(of(need)) + ": " + consequence, remedy_for(of(need))});

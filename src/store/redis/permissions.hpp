@@ -14,6 +14,8 @@ namespace klock::redis {
 // What a command is needed for.
 enum class Need : std::uint8_t {
   lock,      // taking, renewing and releasing
+  scripts,   // likewise, with all that belongs to it
+  plain,     // instead of scripts
   channels,  // waking those who wait
   index,     // noting the lock for `klock list`
   log,       // noting events, and `klock log`

@@ -77,13 +77,14 @@ constexpr Meaning k_meanings[] = {
     {"ERR max number of clients", Cause::final, ErrorKind::not_ready, "the server has too many clients",
      "raise maxclients there", false},
     {"ERR unknown command", Cause::final, ErrorKind::refused,
-     "the server does not know a command that klock needs",
-     "klock needs Redis or Valkey 5.0 or later, with scripting", true},
+     "the server does not know a command that klock needs", "klock needs Redis or Valkey 5.0 or later", true},
 };
 
 // Redis before 7.0 wraps the error of a command in a script into "ERR Error running script (...): ...: -OOM
-// ...".
+// ...", and every one what keeps a transaction from its end.
 std::string_view unwrap(std::string_view error) {
+  constexpr std::string_view k_discarded = "EXECABORT Transaction discarded because of: ";
+  if (error.starts_with(k_discarded)) return error.substr(k_discarded.size());
   if (!error.starts_with("ERR Error running script")) return error;
   const auto dash = error.rfind(": -");
   return dash == std::string_view::npos ? error : error.substr(dash + 3);
@@ -120,6 +121,7 @@ Fault fault_of(std::string_view error_reply) {
     std::string what = meaning.what;
     if (meaning.quote) what += ": " + quoted(error);
     Fault fault{meaning.cause, Error{meaning.kind, std::move(what), meaning.hint}};
+    if (forbids_scripts(error)) fault.cause = Cause::no_scripting;
     if (fault.cause == Cause::moved || fault.cause == Cause::ask)
       fault.server = error.substr(error.rfind(' ') + 1);
     return fault;
@@ -129,6 +131,15 @@ Fault fault_of(std::string_view error_reply) {
 
 bool forbids(std::string_view error_reply) {
   return error_reply.starts_with("NOPERM") || error_reply.starts_with("ERR unknown command");
+}
+
+// "... to run the 'evalsha' command", "unknown command `EVAL`, with args ...": of what follows some is ours.
+bool forbids_scripts(std::string_view error_reply) {
+  if (!forbids(error_reply)) return false;
+  const std::string_view words = error_reply.substr(0, error_reply.find(','));
+  for (const std::string_view name : {"'eval", "`eval", "'EVAL", "`EVAL"})
+    if (words.find(name) != std::string_view::npos) return true;
+  return false;
 }
 
 Fault login_fault_of(std::string_view error_reply) {

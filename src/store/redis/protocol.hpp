@@ -19,6 +19,7 @@ enum class Cause {
   closed,         // an existing connection ended
   later,          // the server asks for patience (LOADING, BUSY, ...)
   no_script,      // send the script's text
+  no_scripting,   // this user may not run scripts, or the server has none
   login,          // AUTH or SELECT failed; what was sent with it may have run all the same
   no_permission,  // the ACL forbids this command, key or channel
   tls,            // no agreement on who we are, or how to speak
@@ -53,12 +54,18 @@ Fault fault_of(std::string_view error_reply);
 Fault login_fault_of(std::string_view error_reply);
 // Whether the server says that this user may not do that, or that it cannot.
 bool forbids(std::string_view error_reply);
+// Whether it says so of scripts.
+bool forbids_scripts(std::string_view error_reply);
 
 // Commands to be written at once.
 class Pipeline {
  public:
   void add(std::initializer_list<std::string_view> words) { append(words.begin(), words.size()); }
   void add(const std::vector<std::string_view>& words) { append(words.data(), words.size()); }
+  void add(const Pipeline& others) {
+    bytes_ += others.bytes_;
+    count_ += others.count_;
+  }
   const std::string& bytes() const { return bytes_; }
   std::size_t count() const { return count_; }
 

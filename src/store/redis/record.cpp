@@ -57,19 +57,16 @@ class Words {
   bool good_ = true;
 };
 
-// nullopt: the entry is damaged, or there is none.
-std::optional<Occupant> hold_occupant(std::string_view entry, std::int64_t now_ms) {
-  Words words(entry);
+std::optional<Occupant> hold_occupant(std::string_view text, std::int64_t now_ms) {
+  const auto entry = parse_hold_entry(text);
+  if (!entry) return std::nullopt;
   Occupant result;
-  const auto since_ms = words.number<std::int64_t>();
-  result.holder.since_wall_ms = since_ms;
-  result.holder.held = Milliseconds(std::max<std::int64_t>(now_ms - since_ms, 0));
-  result.holder.fence = words.number<std::uint64_t>();
-  take_mode(words.next(), result);
-  words.next();  // --min-hold
-  result.holder.cooldown = words.next() == "1";
-  if (!words.good()) return std::nullopt;
-  Details details = parse_details(words.rest());
+  result.holder.since_wall_ms = entry->since_ms;
+  result.holder.held = Milliseconds(std::max<std::int64_t>(now_ms - entry->since_ms, 0));
+  std::from_chars(entry->fence.data(), entry->fence.data() + entry->fence.size(), result.holder.fence);
+  take_mode(entry->mode, result);
+  result.holder.cooldown = entry->state == k_cooldown;
+  Details details = parse_details(entry->details);
   result.name = std::move(details.name);
   result.holder.who = std::move(details.who);
   return result;
@@ -153,6 +150,25 @@ std::optional<StoredRequest> parse_request(std::string_view text) {
   if (!json.is_object()) return std::nullopt;
   return StoredRequest{{text_of(json, "by"), text_of(json, "reason"), flag_of(json, "released")},
                        text_of(json, "id")};
+}
+
+std::optional<HoldEntry> parse_hold_entry(std::string_view text) {
+  Words words(text);
+  HoldEntry entry;
+  entry.since_ms = words.number<std::int64_t>();
+  const auto fence = words.number<std::uint64_t>();
+  entry.fence = std::to_string(fence);
+  entry.mode = words.next();
+  entry.min_hold_ms = words.number<std::int64_t>();
+  entry.state = words.next();
+  if (!words.good()) return std::nullopt;
+  entry.details = words.rest();
+  return entry;
+}
+
+std::string hold_entry_text(const HoldEntry& entry) {
+  return std::to_string(entry.since_ms) + " " + entry.fence + " " + entry.mode + " " +
+         std::to_string(entry.min_hold_ms) + " " + entry.state + " " + entry.details;
 }
 
 std::optional<WaitEntry> parse_wait_entry(std::string_view entry) {

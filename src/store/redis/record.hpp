@@ -43,6 +43,23 @@ struct StoredRequest {
 };
 std::optional<StoredRequest> parse_request(std::string_view json);
 
+// An entry of the hash of holders (scripts/common.lua). nullopt: damaged, or none ("").
+struct HoldEntry {
+  std::int64_t since_ms = 0;
+  std::string fence;
+  std::string mode;
+  std::int64_t min_hold_ms = 0;
+  std::string state;  // k_run and the like
+  std::string details;
+};
+constexpr const char* k_run = "0";
+constexpr const char* k_cooldown = "1";
+constexpr const char* k_left = "2";      // a run that has ended; it stays for those who have joined it
+constexpr const char* k_script = "3";    // kept by a process for a script
+constexpr const char* k_detached = "4";  // without any process
+std::optional<HoldEntry> parse_hold_entry(std::string_view entry);
+std::string hold_entry_text(const HoldEntry& entry);
+
 // An entry of the hash of waiters (scripts/common.lua). nullopt: damaged, or none ("").
 struct WaitEntry {
   std::int64_t alive_until_ms = 0;

@@ -8,9 +8,9 @@
 #include "store/redis/foreign.hpp"
 #include "store/redis/keys.hpp"
 #include "store/redis/lock_reader.hpp"
+#include "store/redis/permitted_session.hpp"
 #include "store/redis/record.hpp"
 #include "store/redis/scripts.hpp"
-#include "store/redis/session.hpp"
 #include "store/redis/statistics.hpp"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class Store final : public LockStore {
   std::string describe() const override { return redis::describe(site_); }
   bool has_leases() const override { return true; }
   std::unique_ptr<LockSession> session(Claim claim) override {
-    return std::make_unique<Session>(site_, prefix_, std::move(claim));
+    return std::make_unique<PermittedSession>(site_, prefix_, std::move(claim));
   }
   Result<LockState> inspect(const LockName& lock, Instant deadline, Interrupt interrupt) override;
   Result<std::vector<LockState>> list(const std::string& pattern, Instant deadline,

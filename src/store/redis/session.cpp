@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "store/redis/session.hpp"
 
+#include "store/redis/outcome.hpp"
 #include "store/redis/scripts.hpp"
 
 #include <algorithm>
@@ -25,28 +26,8 @@ constexpr auto k_replica_time = Milliseconds(1000);  // Claim::wait_replicas
 constexpr auto k_first_pause = Milliseconds(20);
 constexpr auto k_longest_pause = Milliseconds(500);
 
-Milliseconds whole(Duration duration) {
-  return std::chrono::ceil<Milliseconds>(duration);
-}
-
-std::string text(Milliseconds duration) {
-  return std::to_string(duration.count());
-}
-
 Milliseconds waiter_life(Duration ttl) {
   return std::max<Milliseconds>(k_shortest_life, whole(ttl)) + whole(ttl) + Milliseconds(1000);
-}
-
-// See scripts/common.lua.
-const char* state_of(const Claim& claim) {
-  return claim.detached ? "4" : claim.for_script ? "3" : "0";
-}
-
-// An interrupt is an outcome; everything else that ends a call is an error.
-template <class Outcome, class Value>
-Result<Outcome> outcome_of(Fault&& fault, Value interrupted) {
-  if (fault.cause == Cause::interrupted) return Outcome(interrupted);
-  return tl::unexpected(std::move(fault.error));
 }
 
 }  // namespace
@@ -71,7 +52,7 @@ ScriptCall Session::acquire_call(How how) {
                   keys_.own(once_key_),
                   keys_.common(),
                   {claim_.token.value, ttl_, word, number_, client_.can_listen() ? "0" : "1", mode_,
-                   waiter_life_, details_, max_waiters_, state_of(claim_)},
+                   waiter_life_, details_, max_waiters_, entry_state(claim_)},
                   how == How::enqueue};
   for (const Token& ancestor : claim_.ancestors) call.arguments.push_back(ancestor.value);
   tried_ = true;
@@ -182,6 +163,7 @@ Busy Session::busy(const Reply& answer, How how) {
   result.full = answer.text_at(5) == "full";
   if (how == How::enqueue && !result.full) number_ = answer.text_at(1);
   result.look_again = when_to_look(result, pttl);
+  if (!client_.can_listen()) result.why_polling = "the server does not let this user subscribe";
   return result;
 }
 
@@ -274,7 +256,7 @@ ScriptCall Session::renew_call(std::string_view ttl) {
           keys_.own(),
           keys_.common(),
           {token_, ttl, fence_, claim_.reclaim ? "1" : "0", hold_mode_, details_,
-           has_joined() ? claim_.token.value : std::string_view(), state_of(claim_), whose()},
+           has_joined() ? claim_.token.value : std::string_view(), entry_state(claim_), whose()},
           client_.subscribed(),
           false};
 }
@@ -352,21 +334,9 @@ Io<Released> Session::await_end(Instant deadline, Interrupt interrupt) {
 
 Result<Released> Session::release(Instant deadline, Interrupt interrupt) {
   holding_ = granted_ = false;
-  Duration pause = k_first_pause;
-  for (;;) {
-    Io<Released> released = release_once(deadline, interrupt);
-    if (released) {
-      release_sent_ = false;
-      return *released;
-    }
-    const Fault& fault = released.error();
-    const bool hopeless = fault.cause == Cause::interrupted || !may_pass(fault.error.kind);
-    const Instant again = BootClock::now() + pause;
-    if (hopeless || again >= deadline)
-      return outcome_of<Released>(std::move(released).error(), Released::interrupted);
-    if (wait_ready(-1, 0, again, interrupt) == Ready::interrupted) return Released::interrupted;
-    pause = std::min<Duration>(pause * 2, k_longest_pause);
-  }
+  auto released = release_patiently([&] { return release_once(deadline, interrupt); }, deadline, interrupt);
+  if (released && *released != Released::interrupted) release_sent_ = false;
+  return released;
 }
 
 Result<Released> Session::complete(Instant deadline, Interrupt interrupt) {

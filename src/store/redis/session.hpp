@@ -30,6 +30,10 @@ class Session final : public LockSession {
   void explain_end(EventKind of_waiter, std::string reason) override;
   void note_lost(const std::string& reason) override;
 
+  const Claim& claim() const { return claim_; }
+  // False: a call has found out that nothing of all this can be had here, and has done nothing.
+  bool may_run_scripts() const { return client_.may_run_scripts(); }
+
  private:
   enum class How { enqueue, once, claim };
 

@@ -25,6 +25,12 @@ tl::unexpected<Fault> unexpected_reply() {
   return fault(Cause::final, ErrorKind::protocol, "the server gave an answer that makes no sense");
 }
 
+// The answer to an ECHO of `mark`, which tells ours from the ones still owed. A user may not be allowed to.
+bool answers_mark(const Reply& reply, std::string_view mark) {
+  if (reply.type == Reply::Type::string) return reply.text == mark;
+  return reply.is_error() && forbids(reply.text, "echo");
+}
+
 // Of an answer to one of several commands. By itself each may be sent elsewhere.
 bool concerns_all(Cause cause, std::size_t commands) {
   return cause == Cause::later || cause == Cause::moved ||
@@ -258,7 +264,7 @@ Io<Reply> Client::receive_after(const std::string& mark, const ScriptCall& call,
                                 Interrupt interrupt) {
   for (;;) {
     KLOCK_TRY(reply, connection_->read(deadline, interrupt));
-    if (reply.type == Reply::Type::string && reply.text == mark) break;
+    if (answers_mark(reply, mark)) break;
   }
   KLOCK_TRY(reply, connection_->read(deadline, interrupt));
   return answer_of(call, std::move(reply));
@@ -337,7 +343,7 @@ Io<void> Client::finish_owed(Instant deadline, Interrupt interrupt) {
   KLOCK_CHECK(connection_->write(out, deadline, interrupt));
   for (;;) {
     KLOCK_TRY(reply, connection_->read(deadline, interrupt));
-    if (reply.type == Reply::Type::string && reply.text == *mark) break;
+    if (answers_mark(reply, *mark)) break;
   }
   reply_owed_ = false;
   return {};
@@ -346,8 +352,8 @@ Io<void> Client::finish_owed(Instant deadline, Interrupt interrupt) {
 Io<std::vector<Reply>> Client::transact(const std::vector<std::string_view>& watched, const Pipeline& look,
                                         const Act& act, bool in_order, Instant deadline,
                                         Interrupt interrupt) {
+  // What is watched still, as nothing came of it, only makes us look once more.
   Pipeline first;
-  first.add({"UNWATCH"});
   std::vector<std::string_view> watch{"WATCH"};
   watch.insert(watch.end(), watched.begin(), watched.end());
   first.add(watch);
@@ -356,8 +362,8 @@ Io<std::vector<Reply>> Client::transact(const std::vector<std::string_view>& wat
     for (;;) {
       if (in_order && connection_ != nullptr && reply_owed_) KLOCK_CHECK(finish_owed(until, interrupt));
       KLOCK_TRY(seen, exchange(first, until, interrupt));
-      if (seen[1].is_error()) return tl::unexpected<Fault>(fault_of(seen[1].text));
-      seen.erase(seen.begin(), seen.begin() + 2);
+      if (seen[0].is_error()) return tl::unexpected<Fault>(fault_of(seen[0].text));
+      seen.erase(seen.begin());
       const Pipeline writes = act(seen);
       if (writes.count() == 0) return std::vector<Reply>();
       Pipeline transaction;

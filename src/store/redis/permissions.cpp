@@ -139,7 +139,7 @@ std::vector<Trial> trials(const std::string& prefix, const std::string& name) {
   for (std::size_t i = 0; i < real_names.size(); ++i)
     add(Need::lock, shown_names[i], {"PEXPIRE", real_names[i], "1"});
   add(Need::plain, shown.key, {"WATCH", keys.key});
-  for (const char* command : {"UNWATCH", "MULTI", "EXEC"}) add(Need::plain, "", {command});
+  for (const char* command : {"MULTI", "EXEC"}) add(Need::plain, "", {command});
   add(Need::lock, "", {"TIME"});
   for (const char* command : {"TYPE", "GET", "PTTL", "DEL", "EXISTS"})
     add(Need::lock, shown.key, {command, keys.key});
@@ -191,7 +191,7 @@ std::vector<Finding> judge_permissions(const std::vector<Trial>& trials, const s
     if (reply.is_error() && forbids(reply.text)) {
       const Refused what = refused_in(reply.text);
       // Those that try a key by it too.
-      const bool of_scripts = what == Refused::command && forbids_scripts(reply.text);
+      const bool of_scripts = what == Refused::command && forbids(reply.text, "eval");
       if (!told) note_refusal(of(of_scripts ? Need::scripts : trial.need), trial, what);
     } else if (trial.words[0] == "SET") {
       findings.push_back(judge_writes(reply));

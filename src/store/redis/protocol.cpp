@@ -19,8 +19,7 @@ struct Meaning {
 
 constexpr const char* k_login_hint =
     "give a user and password in the URL, KLOCK_PASSWORD_FILE or REDISCLI_AUTH";
-constexpr const char* k_acl_hint =
-    "the user needs the keys, channels and commands listed under ACL in klock(1)";
+constexpr const char* k_acl_hint = "klock doctor tells which are missing; see Rights in Redis in klock(1)";
 
 constexpr Meaning k_meanings[] = {
     {"NOSCRIPT", Cause::no_script, ErrorKind::protocol, "the server does not know our script", "", false},
@@ -121,7 +120,7 @@ Fault fault_of(std::string_view error_reply) {
     std::string what = meaning.what;
     if (meaning.quote) what += ": " + quoted(error);
     Fault fault{meaning.cause, Error{meaning.kind, std::move(what), meaning.hint}};
-    if (forbids_scripts(error)) fault.cause = Cause::no_scripting;
+    if (forbids(error, "eval")) fault.cause = Cause::no_scripting;
     if (fault.cause == Cause::moved || fault.cause == Cause::ask)
       fault.server = error.substr(error.rfind(' ') + 1);
     return fault;
@@ -134,12 +133,13 @@ bool forbids(std::string_view error_reply) {
 }
 
 // "... to run the 'evalsha' command", "unknown command `EVAL`, with args ...": of what follows some is ours.
-bool forbids_scripts(std::string_view error_reply) {
+bool forbids(std::string_view error_reply, std::string_view command) {
   if (!forbids(error_reply)) return false;
-  const std::string_view words = error_reply.substr(0, error_reply.find(','));
-  for (const std::string_view name : {"'eval", "`eval", "'EVAL", "`EVAL"})
-    if (words.find(name) != std::string_view::npos) return true;
-  return false;
+  std::string words(error_reply.substr(0, error_reply.find(',')));
+  for (char& c : words)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const std::string name(command);
+  return words.find("'" + name) != std::string::npos || words.find("`" + name) != std::string::npos;
 }
 
 Fault login_fault_of(std::string_view error_reply) {

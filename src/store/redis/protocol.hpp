@@ -54,8 +54,8 @@ Fault fault_of(std::string_view error_reply);
 Fault login_fault_of(std::string_view error_reply);
 // Whether the server says that this user may not do that, or that it cannot.
 bool forbids(std::string_view error_reply);
-// Whether it says so of scripts.
-bool forbids_scripts(std::string_view error_reply);
+// Whether it says so of a command whose name begins so, in lower case.
+bool forbids(std::string_view error_reply, std::string_view command);
 
 // Commands to be written at once.
 class Pipeline {

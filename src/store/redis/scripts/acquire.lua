@@ -34,6 +34,8 @@ local function hold(place)
     if held == 'several' then
       redis.call('DEL', FENCE)
       redis.call('ZREVRANGE', READERS, 0, 0)
+      redis.call('ZRANGEBYSCORE', READERS, 0, 0)
+      redis.call('ZSCORE', READERS, token)
       if redis.call('ZCARD', READERS) + redis.call('ZCARD', SLOTS) == 1 then drop_entries() end
     else
       drop_entries()
@@ -49,17 +51,35 @@ local function hold(place)
   return {'held', holder.fence}
 end
 
--- The lock is ours. When the rest is refused (a key of another type, a command that this user may not use) nothing may
--- stay held, nor be held again by who asks once more at once. (DEL may be the very command.)
+local function others_hold()
+  for _, set in ipairs({READERS, SLOTS}) do
+    local entries = redis.call('ZRANGE', set, 0, -1, 'WITHSCORES')
+    for i = 1, #entries, 2 do
+      if entries[i] ~= token and tonumber(entries[i + 1]) > now then return true end
+    end
+  end
+  return false
+end
+
+-- It is our turn. When a part of it is refused (a key of another type, a command that this user may not use) nothing may
+-- stay held, nor be held again by who asks once more at once. The undoing makes do with what has been used before where
+-- DEL, ZREM or ZREVRANGE is the very command. The first write is one that a full server refuses.
 local function hold_or_undo(place)
-  local done, answer = pcall(hold, place)
+  local set = place_for(mode)
+  local done, answer = pcall(function()
+    if not place then lease(token, set, ttl) end
+    return hold(place)
+  end)
   if done then return answer end
   if value == token then
-    redis.call('SET', K, token, 'PX', '1')
+    redis.pcall('SET', K, token, 'PX', '1')
     redis.pcall('DEL', HOLDERS)
-  else
+  elseif set ~= K then
     redis.pcall('HDEL', HOLDERS, token)
-    pcall(take_out, token, place_for(mode))
+    if not pcall(take_out, token, set) then
+      redis.pcall('ZADD', set, 'XX', '0', token)
+      for _, key in ipairs(others_hold() and {} or {set, K}) do redis.pcall('PEXPIRE', key, '1') end
+    end
   end
   local words = type(answer) == 'table' and answer.err or tostring(answer)
   return redis.error_reply(string.match(words, '^@?user_script: ?%d+: %-?(.*)$') or words)
@@ -144,10 +164,7 @@ local function join()
     local place = place_of(ancestor)
     local holder = place and holder_of(ancestor)
     if covers(ancestor, holder) then
-      if place ~= K and mode == 'shared' then
-        lease(token, READERS, ttl)
-        return hold_or_undo(nil)
-      end
+      if place ~= K and mode == 'shared' then return hold_or_undo(nil) end
       if place ~= K and (mode == 'exclusive' or place == READERS) then return {'upgrade'} end
       if place == SLOTS and holder.mode ~= mode then return {'slots', cap_of(holder.mode)} end
       return {'joined', holder.fence, text(note_join(ancestor, place, token, ttl)), ancestor, holder.mode}
@@ -169,11 +186,7 @@ local covered = join()
 if covered then return covered end
 local theirs = other_slots(mode)
 if theirs then return {'slots', theirs} end
-if held ~= 'one' and hand_over(token, mode, number > 0 and number or nil) then
-  -- The first write is one that a full server refuses, so that nothing is half done.
-  lease(token, place_for(mode), ttl)
-  return hold_or_undo(nil)
-end
+if held ~= 'one' and hand_over(token, mode, number > 0 and number or nil) then return hold_or_undo(nil) end
 
 local ahead = 0
 local full = how == 'enqueue' and is_full(tonumber(ARGV[9]))

@@ -152,7 +152,8 @@ TEST(Deadline, HoldsThoughMainIsFrozen) {
   const auto pids = pids_in(job.out("pids"), 3);
   kill(job.main(), SIGSTOP);
   EXPECT_TRUE(eventually([&] { return !any_lives(pids); }, 3000));
-  EXPECT_LT(ms_since(began), 1500);  // frozen at most 400 ms after the start, and then one lease
+  EXPECT_LT(ms_since(began),
+            1500 * slow_factor());  // frozen at most 400 ms after the start, and then one lease
   kill(job.main(), SIGCONT);
   EXPECT_EQ(job.exit_code(), 79);
   EXPECT_EQ(job.ended_cause(), cause(StopCause::deadline));

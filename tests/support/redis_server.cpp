@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -53,6 +54,11 @@ std::string text_of(const redisReply* reply) {
   argv.push_back(nullptr);
   execvp(argv[0], argv.data());
   _exit(127);
+}
+
+std::string program() {
+  const char* const other = std::getenv("KLOCK_TEST_SERVER");
+  return other == nullptr ? "redis-server" : other;
 }
 
 }  // namespace
@@ -107,22 +113,22 @@ RedisServer::~RedisServer() {
 
 void RedisServer::start() {
   std::vector<std::string> words{
-      "redis-server", "--port",       std::to_string(port_), "--bind",      "127.0.0.1", "--dir",
-      directory_,     "--unixsocket", socket_path(),         "--save",      "",          "--appendonly",
-      "no",           "--logfile",    directory_ + "/log",   "--daemonize", "no"};
+      program(),  "--port",       std::to_string(port_), "--bind",      "127.0.0.1", "--dir",
+      directory_, "--unixsocket", socket_path(),         "--save",      "",          "--appendonly",
+      "no",       "--logfile",    directory_ + "/log",   "--daemonize", "no"};
   words.insert(words.end(), options_.begin(), options_.end());
   if (!sentinel_config_.empty()) {
     const std::string path = directory_ + "/sentinel.conf";
     std::ofstream(path) << sentinel_config_ << "port " << port_ << "\ndir " << directory_ << "\nlogfile "
                         << directory_ << "/log\n";
-    words = {"redis-server", path, "--sentinel"};
+    words = {program(), path, "--sentinel"};
   }
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) exec_server(words, parent);
   if (pid_ < 0) throw std::runtime_error("fork failed");
   const bool answers = eventually([this] {
-    if (waitpid(pid_, nullptr, WNOHANG) == pid_) throw std::runtime_error("redis-server ended at once");
+    if (waitpid(pid_, nullptr, WNOHANG) == pid_) throw std::runtime_error(program() + " ended at once");
     redisContext* context = redisConnect("127.0.0.1", port_);
     const bool connected = context != nullptr && context->err == 0;
     if (connected) {
@@ -133,7 +139,7 @@ void RedisServer::start() {
     if (context != nullptr) redisFree(context);
     return false;
   });
-  if (!answers) throw std::runtime_error("redis-server does not answer");
+  if (!answers) throw std::runtime_error(program() + " does not answer");
 }
 
 void RedisServer::kill() {

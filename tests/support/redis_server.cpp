@@ -61,6 +61,16 @@ std::string program() {
   return other == nullptr ? "redis-server" : other;
 }
 
+// Somebody else may have got the port that was free a moment ago. Who wants a password tells us nothing.
+bool is_process(redisContext* client, pid_t pid) {
+  auto* reply = static_cast<redisReply*>(redisCommand(client, "INFO server"));
+  if (reply == nullptr) return false;
+  const std::string text = text_of(reply);
+  const bool is_error = reply->type == REDIS_REPLY_ERROR;
+  freeReplyObject(reply);
+  return is_error || text.find("process_id:" + std::to_string(pid) + "\r") != std::string::npos;
+}
+
 }  // namespace
 
 std::uint16_t free_port() {
@@ -101,8 +111,17 @@ RedisServer::RedisServer(std::vector<std::string> options, std::string sentinel_
   std::string pattern = std::filesystem::temp_directory_path().string() + "/klock-redis-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
   directory_ = pattern;
-  port_ = free_port();
-  start();
+  for (int tries = 1;; ++tries) {
+    port_ = free_port();
+    try {
+      start();
+      return;
+    } catch (const std::runtime_error&) {
+      const bool may_be_the_port = pid_ == -1 && tries < 5;
+      kill();
+      if (!may_be_the_port) throw;
+    }
+  }
 }
 
 RedisServer::~RedisServer() {
@@ -128,9 +147,12 @@ void RedisServer::start() {
   if (pid_ == 0) exec_server(words, parent);
   if (pid_ < 0) throw std::runtime_error("fork failed");
   const bool answers = eventually([this] {
-    if (waitpid(pid_, nullptr, WNOHANG) == pid_) throw std::runtime_error(program() + " ended at once");
+    if (waitpid(pid_, nullptr, WNOHANG) == pid_) {
+      pid_ = -1;
+      throw std::runtime_error(program() + " ended at once");
+    }
     redisContext* context = redisConnect("127.0.0.1", port_);
-    const bool connected = context != nullptr && context->err == 0;
+    const bool connected = context != nullptr && context->err == 0 && is_process(context, pid_);
     if (connected) {
       if (client_ != nullptr) redisFree(client_);
       client_ = context;

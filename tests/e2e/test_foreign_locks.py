@@ -4,7 +4,7 @@ import re
 
 import pytest
 import redis as redis_py
-from support.foreign import KINDS, PythonRedisLock, UUID, start_node_redlock, state
+from support.foreign import KINDS, PythonRedisLock, UUID, start_node, state, unlock
 from support.proc import wait_until
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -155,16 +155,29 @@ def test_redis_py_is_told_at_its_release(on_redis, client):
     waiter.release()
 
 
-def test_node_redlock(on_redis, redis, client, tmp_path):
-    holder = start_node_redlock(on_redis, redis, tmp_path)
+def test_node_redlock(on_redis, redis, client):
+    holder = start_node(on_redis, redis, "redlock")
     wait_until(lambda: "locked" in holder.out, timeout=10, what="locked")
     (shown,) = state(on_redis, "job")["holders"]
     assert "redlock" in shown["client"] or shown["client"] == "redis-py"  # 1 of 64 of its tokens looks like a UUID
     assert client.get("job") not in on_redis.run("status", "--key", "job", "n").out, "it might be a token of klock's"
-    waiter = start_node_redlock(on_redis, redis, tmp_path, retries=1000)
+    waiter = start_node(on_redis, redis, "redlock", attempts=1000)
     assert force(on_redis, "job", "--now").status == 0
     wait_until(lambda: "locked" in waiter.out, timeout=10, what="the next one has it")
-    for one in (holder, waiter):
-        one.popen.stdin.close()
-        assert one.wait() == 0
+    unlock(holder)
+    unlock(waiter)
     assert "unlocked" not in holder.out and "unlocked" in waiter.out
+
+
+def test_mutex_of_redis_semaphore(on_redis, redis):
+    holder = start_node(on_redis, redis, "redis-semaphore", "mutex:job", ttl=5000)
+    wait_until(lambda: "locked" in holder.out, timeout=10, what="locked")
+    (shown,) = state(on_redis, "mutex:job")["holders"]
+    assert shown["client"] == "redis-semaphore"
+    waiter = start_node(on_redis, redis, "redis-semaphore", "mutex:job", attempts=1000)
+    assert force(on_redis, "mutex:job", "--now").status == 0
+    wait_until(lambda: "locked" in waiter.out, timeout=10, what="the next one has it")
+    wait_until(lambda: "lost" in holder.out, timeout=15, what="the first one finds out")
+    unlock(holder)
+    assert not on_redis.is_free("n", "--key", "mutex:job")
+    unlock(waiter)

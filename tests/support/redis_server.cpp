@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -53,6 +54,21 @@ std::string text_of(const redisReply* reply) {
   argv.push_back(nullptr);
   execvp(argv[0], argv.data());
   _exit(127);
+}
+
+std::string program() {
+  const char* const other = std::getenv("KLOCK_TEST_SERVER");
+  return other == nullptr ? "redis-server" : other;
+}
+
+// Somebody else may have got the port that was free a moment ago. Who wants a password tells us nothing.
+bool is_process(redisContext* client, pid_t pid) {
+  auto* reply = static_cast<redisReply*>(redisCommand(client, "INFO server"));
+  if (reply == nullptr) return false;
+  const std::string text = text_of(reply);
+  const bool is_error = reply->type == REDIS_REPLY_ERROR;
+  freeReplyObject(reply);
+  return is_error || text.find("process_id:" + std::to_string(pid) + "\r") != std::string::npos;
 }
 
 }  // namespace
@@ -95,8 +111,17 @@ RedisServer::RedisServer(std::vector<std::string> options, std::string sentinel_
   std::string pattern = std::filesystem::temp_directory_path().string() + "/klock-redis-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
   directory_ = pattern;
-  port_ = free_port();
-  start();
+  for (int tries = 1;; ++tries) {
+    port_ = free_port();
+    try {
+      start();
+      return;
+    } catch (const std::runtime_error&) {
+      const bool may_be_the_port = pid_ == -1 && tries < 5;
+      kill();
+      if (!may_be_the_port) throw;
+    }
+  }
 }
 
 RedisServer::~RedisServer() {
@@ -107,24 +132,27 @@ RedisServer::~RedisServer() {
 
 void RedisServer::start() {
   std::vector<std::string> words{
-      "redis-server", "--port",       std::to_string(port_), "--bind",      "127.0.0.1", "--dir",
-      directory_,     "--unixsocket", socket_path(),         "--save",      "",          "--appendonly",
-      "no",           "--logfile",    directory_ + "/log",   "--daemonize", "no"};
+      program(),  "--port",       std::to_string(port_), "--bind",      "127.0.0.1", "--dir",
+      directory_, "--unixsocket", socket_path(),         "--save",      "",          "--appendonly",
+      "no",       "--logfile",    directory_ + "/log",   "--daemonize", "no"};
   words.insert(words.end(), options_.begin(), options_.end());
   if (!sentinel_config_.empty()) {
     const std::string path = directory_ + "/sentinel.conf";
     std::ofstream(path) << sentinel_config_ << "port " << port_ << "\ndir " << directory_ << "\nlogfile "
                         << directory_ << "/log\n";
-    words = {"redis-server", path, "--sentinel"};
+    words = {program(), path, "--sentinel"};
   }
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) exec_server(words, parent);
   if (pid_ < 0) throw std::runtime_error("fork failed");
   const bool answers = eventually([this] {
-    if (waitpid(pid_, nullptr, WNOHANG) == pid_) throw std::runtime_error("redis-server ended at once");
+    if (waitpid(pid_, nullptr, WNOHANG) == pid_) {
+      pid_ = -1;
+      throw std::runtime_error(program() + " ended at once");
+    }
     redisContext* context = redisConnect("127.0.0.1", port_);
-    const bool connected = context != nullptr && context->err == 0;
+    const bool connected = context != nullptr && context->err == 0 && is_process(context, pid_);
     if (connected) {
       if (client_ != nullptr) redisFree(client_);
       client_ = context;
@@ -133,7 +161,7 @@ void RedisServer::start() {
     if (context != nullptr) redisFree(context);
     return false;
   });
-  if (!answers) throw std::runtime_error("redis-server does not answer");
+  if (!answers) throw std::runtime_error(program() + " does not answer");
 }
 
 void RedisServer::kill() {

@@ -17,8 +17,8 @@ struct redisContext;
 namespace klock::test {
 
 // A redis-server of the test's own, on a free port of 127.0.0.1 and a Unix socket, with an empty directory
-// and without persistence unless `options` say more. It dies with the thread that started it. Everything
-// throws std::runtime_error on failure.
+// and without persistence unless `options` say more. KLOCK_TEST_SERVER names another program to be started
+// instead. It dies with the thread that started it. Everything throws std::runtime_error on failure.
 class RedisServer {
  public:
   explicit RedisServer(std::vector<std::string> options = {});

@@ -75,7 +75,9 @@ TEST(RedisDoctor, InfoIsCutAndUnderstoodWhateverItIs) {
 TEST(RedisDoctor, Version) {
   EXPECT_EQ(with_info("server", "redis_version:4.0.14").severity, Severity::danger);
   EXPECT_EQ(with_info("server", "redis_version:5.0.0").severity, Severity::ok);
-  EXPECT_NE(with_info("server", "valkey_version:8.1.0").what.find("Valkey 8.1.0"), std::string::npos);
+  EXPECT_NE(
+      with_info("server", "valkey_version:8.1.0\r\nserver_mode:cluster").what.find("Valkey 8.1.0, cluster"),
+      std::string::npos);
 }
 
 TEST(RedisDoctor, Persistence) {

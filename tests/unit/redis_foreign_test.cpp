@@ -24,6 +24,7 @@ TEST(RedisForeign, StringsAreToldByTheirShape) {
   EXPECT_EQ(probable_client(text("5f0a9c1e8d1341eea5060242ac120002")),
             "node-redlock, or klock without its details");
   EXPECT_EQ(probable_client(text(k_uuid)), "redlock-rb, RedLock.net or redis-semaphore");
+  EXPECT_EQ(probable_client(text(k_uuid, "mutex:job")), "redis-semaphore");
   EXPECT_EQ(probable_client(text("mZ0Lk3pWq8R1sT6uVx2yBA==")), "redsync");
   EXPECT_EQ(probable_client(text("mZ0Lk3pWq8R1sT6uVx2y-A")), "bsm/redislock");
   EXPECT_EQ(probable_client(text(k_token_of_32)), "Symfony");

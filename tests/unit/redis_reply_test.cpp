@@ -73,6 +73,8 @@ TEST(RedisErrors, ClassifiesErrors) {
       {"ERR Protocol error: unauthenticated multibulk length", Cause::final, ErrorKind::refused},
       {"NOPERM this user has no permissions", Cause::no_permission, ErrorKind::refused},
       {"ERR The user executing the script can't run this command", Cause::no_permission, ErrorKind::refused},
+      {"ERR ACL failure in script: User ann has no permissions to run the 'del' command script: abc",
+       Cause::no_permission, ErrorKind::refused},
       {"LOADING Redis is loading", Cause::later, ErrorKind::unreachable},
       {"BUSY Redis is busy", Cause::later, ErrorKind::not_ready},
       {"OOM command not allowed. script: abc, on @user_script:7.", Cause::final, ErrorKind::not_ready},
@@ -93,6 +95,13 @@ TEST(RedisErrors, ClassifiesErrors) {
     EXPECT_EQ(fault.cause, one.cause) << one.error;
     EXPECT_EQ(fault.error.kind, one.kind) << one.error;
   }
+}
+
+TEST(RedisErrors, TellsWhatAScriptMayNotDo) {
+  const Fault fault = fault_of(
+      "ERR ACL failure in script: User ann has no permissions to run the 'del' command script: abc, on "
+      "@user_script:1.");
+  EXPECT_EQ(fault.error.what, "the server forbids it: User ann has no permissions to run the 'del' command");
 }
 
 TEST(RedisErrors, RepeatsNothingOfWhatWeSent) {

@@ -13,6 +13,7 @@ constexpr std::size_t k_id_size = 12;  // as Token::id()
 constexpr const char* k_redisson = "Redisson";
 constexpr const char* k_redisson_readers = "Redisson (read lock)";
 constexpr const char* k_redisson_writer = "Redisson (write lock)";
+constexpr const char* k_semaphore = "redis-semaphore";
 constexpr std::string_view k_python_prefix = "lock:";
 
 constexpr std::string_view k_digits = "0123456789";
@@ -64,7 +65,8 @@ std::string client_of_string(const ForeignKey& seen) {
   if (value.starts_with("ADDED:") && value.find('@') != std::string_view::npos) return "ShedLock";
   if (is_uuid1(value)) return "redis-py";
   if (is_hex_token(value)) return "node-redlock, or klock without its details";
-  if (is_dashed_uuid(value)) return "redlock-rb, RedLock.net or redis-semaphore";
+  if (is_dashed_uuid(value))
+    return seen.key.starts_with("mutex:") ? k_semaphore : "redlock-rb, RedLock.net or redis-semaphore";
   if (is_base64(value, 24, 2)) return "redsync";
   if (is_base64(value, 44, 1)) return "Symfony";
   if (python && (is_base64(value, 24, 0) || value.size() == 16)) return "python-redis-lock";
@@ -96,7 +98,7 @@ std::string client_of_sorted_set(const ForeignKey& seen) {
   };
   if (all([](std::string_view member) { return member == "__write__" || is_base64(member, 44, 1); }))
     return "Symfony";
-  return all(is_dashed_uuid) ? "redis-semaphore" : "";
+  return all(is_dashed_uuid) ? k_semaphore : "";
 }
 
 std::string quoted(std::string_view text, bool whole) {

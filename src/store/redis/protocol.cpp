@@ -21,6 +21,9 @@ constexpr const char* k_login_hint =
     "give a user and password in the URL, KLOCK_PASSWORD_FILE or REDISCLI_AUTH";
 constexpr const char* k_acl_hint = "klock doctor tells which are missing; see Rights in Redis in klock(1)";
 
+// What follows says as much as after NOPERM. (Redis since 7.2, and Valkey.)
+constexpr std::string_view k_forbidden_in_script = "ERR ACL failure in script: ";
+
 constexpr Meaning k_meanings[] = {
     {"NOSCRIPT", Cause::no_script, ErrorKind::protocol, "the server does not know our script", "", false},
     {"NOAUTH", Cause::final, ErrorKind::refused, "the server wants a login", k_login_hint, false},
@@ -37,6 +40,8 @@ constexpr Meaning k_meanings[] = {
     {"NOPERM", Cause::no_permission, ErrorKind::refused, "the server forbids it", k_acl_hint, true},
     {"ERR The user executing the script", Cause::no_permission, ErrorKind::refused, "the server forbids it",
      k_acl_hint, true},
+    {k_forbidden_in_script, Cause::no_permission, ErrorKind::refused, "the server forbids it", k_acl_hint,
+     true},
     {"WRONGTYPE", Cause::final, ErrorKind::refused, "one of the lock's keys is in use for something else",
      "choose another name or --prefix", true},
     {"CROSSSLOT", Cause::final, ErrorKind::refused, "the lock's keys lie in different slots",
@@ -91,6 +96,7 @@ std::string_view unwrap(std::string_view error) {
 
 // Without the words of ours that Redis repeats after an unknown command, and without the place in our script.
 std::string quoted(std::string_view error) {
+  if (error.starts_with(k_forbidden_in_script)) error.remove_prefix(k_forbidden_in_script.size());
   std::size_t end = 200;
   for (const std::string_view noise : {", with args", " script: ", " in script."})
     end = std::min(end, error.find(noise));

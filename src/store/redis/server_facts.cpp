@@ -52,7 +52,7 @@ Finding judge_version(const ServerFacts& facts) {
   const Number major = ServerFacts::number(version->substr(0, version->find('.')));
   if (!valkey && major && *major < k_least_major)
     return {Severity::danger, "server", what + ": klock needs 5.0 or later", "upgrade the server"};
-  if (const Text mode = facts.info("redis_mode")) what += ", " + *mode;
+  if (const Text mode = facts.info(valkey ? "server_mode" : "redis_mode")) what += ", " + *mode;
   if (const Number up = facts.info_number("uptime_in_seconds")) what += ", up " + rough_duration(*up);
   return {Severity::ok, "server", what};
 }

@@ -20,6 +20,7 @@ KINDS = {
     "python-redis-lock of old": ("lock:job", lambda client: client.set("lock:job", b"\x00\xff\x1b[31m\x9b1m\r\n1234", nx=True),
                                  "python-redis-lock"),
     "redlock-rb": ("job", lambda client: client.set("job", UUID, nx=True, px=60000), "redlock-rb, RedLock.net or redis-semaphore"),
+    "redis-semaphore's mutex": ("mutex:job", lambda client: client.set("mutex:job", UUID, nx=True, px=60000), "redis-semaphore"),
     "redsync": ("job", lambda client: client.set("job", "mZ0Lk3pWq8R1sT6uVx2yBA==", nx=True, px=60000), "redsync"),
     "bsm/redislock": ("job", lambda client: client.set("job", "mZ0Lk3pWq8R1sT6uVx2y-A", nx=True, px=60000), "bsm/redislock"),
     "ShedLock": ("job", lambda client: client.set("job", "ADDED:2026-11-29T03:00:00.000Z@web1", nx=True, px=60000), "ShedLock"),
@@ -35,30 +36,60 @@ KINDS = {
     "somebody's list": ("job", lambda client: client.rpush("job", "1"), None),
 }
 
-NODE_LOCK = r"""
-const Redis = require('ioredis'), Redlock = require('redlock');
-const client = new Redis(+process.argv[2], '127.0.0.1');
-const redlock = new Redlock([client], {retryCount: +process.argv[3], retryDelay: 50});
-redlock.lock('job', 20000).then(async lock => {
-  console.log('locked');
-  process.stdin.on('end', async () => {
-    await lock.unlock().then(() => console.log('unlocked')).catch(error => console.log(error.name));
-    client.disconnect();
-  });
-  process.stdin.resume();
-}).catch(error => { console.log(error.name); client.disconnect(); });
-"""
+NODE_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lock.js")
 
 
-def start_node_redlock(klock, server, directory, retries=0):
-    """npm's redlock 4.2.0, which locks `job` until its standard input ends."""
+def start_node(klock, server, library, key="job", ttl=20000, attempts=1):
+    """A program of support/lock.js, which locks with an npm library until its standard input ends."""
     modules = os.environ.get("KLOCK_NODE_MODULES", "")
-    if not shutil.which("node") or not os.path.isdir(os.path.join(modules, "redlock")):
-        pytest.skip("KLOCK_NODE_MODULES names no folder with redlock (tests/run installs it)")
-    script = os.path.join(directory, "lock.js")
-    with open(script, "w", encoding="utf-8") as file:
-        file.write(NODE_LOCK)
-    return klock.start_program("node", script, str(server.port), str(retries), env={"NODE_PATH": modules}, stdin=subprocess.PIPE)
+    if not shutil.which("node") or not os.path.isdir(os.path.join(modules, library.split(",")[0])):
+        pytest.skip(f"KLOCK_NODE_MODULES names no folder with {library} (tests/run installs it)")
+    return klock.start_program("node", NODE_PROGRAM, library, str(server.port), key, str(ttl), str(attempts),
+                               env={"NODE_PATH": modules}, stdin=subprocess.PIPE)
+
+
+def unlock(node):
+    """Tells a program of support/lock.js to unlock and waits for its end."""
+    node.popen.stdin.close()
+    assert node.wait() == 0, node.err
+
+
+class PythonRedisLockSteps:
+    """python-redis-lock's, in its order."""
+
+    key = "lock:job"
+
+    def __init__(self, client):
+        self._client = client
+
+    def acquire(self):
+        return bool(self._client.set(self.key, "mZ0Lk3pWq8R1sT6uVx2yBAcd", nx=True, ex=60))
+
+    def release(self):
+        self._client.delete(self.key)
+        self._client.lpush("lock-signal:job", 1)
+        self._client.pexpire("lock-signal:job", 1000)
+
+
+class RedissonSteps:
+    """Those of Redisson's plain lock, which may be taken again by the thread that has it, in their order."""
+
+    key, owner = "job", f"{UUID}:43"
+
+    def __init__(self, client):
+        self._client = client
+
+    def acquire(self):
+        if self._client.exists(self.key) and not self._client.hexists(self.key, self.owner):
+            return False
+        self._client.hincrby(self.key, self.owner, 1)
+        self._client.pexpire(self.key, 30000)
+        return True
+
+    def release(self):
+        if self._client.hincrby(self.key, self.owner, -1) == 0:
+            self._client.delete(self.key)
+            self._client.publish("redisson_lock__channel:{job}", 0)
 
 
 class PythonRedisLock:

@@ -151,8 +151,8 @@ class Klock:
         wait_until(lambda: self.state("n", "--key", key)["waiters"], timeout=10, what="queued")
         return waiter
 
-    def is_free(self, name):
-        return self.state(name)["state"] == "free"
+    def is_free(self, name, *options):
+        return self.state(name, *options)["state"] == "free"
 
     def let(self, name):
         """Makes the file that a script in our directory waits for."""

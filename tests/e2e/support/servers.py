@@ -39,7 +39,8 @@ class RedisServer:
         return f"unix://{self.socket}"
 
     def start(self):
-        argv = ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+        program = os.environ.get("KLOCK_TEST_SERVER", "redis-server")
+        argv = ["setpriv", "--pdeathsig", "KILL", program, "--port", str(self.port), "--bind", "127.0.0.1",
                 "--unixsocket", self.socket, "--dir", self.directory, "--save", "", "--maxclients", "2000",
                 "--logfile", os.path.join(self.directory, "redis.log"), *self.options]
         self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=self.env)

@@ -1,8 +1,10 @@
--- Try, claim and look in one. ARGV: token, ttl(ms), enqueue|once|claim, our number in the queue (0: none yet),
+-- Try, claim and look in one. ARGV: token, ttl(ms), enqueue|once|claim|vote, our number in the queue (0: none yet),
 -- polls(0|1), mode, life of a waiter's entry(ms), details, most waiters ('': any number), state of the holder's entry,
 -- then the tokens of our ancestors' holds.
 -- {'held', fence}, {'joined', fence, left(ms), its token, its mode}, {'busy', number, ahead, wait(ms), holder, 'full'|''},
 -- {'completed', marker, left(ms)}, {'upgrade'}, or {'slots', their number}.
+-- vote: of several independent servers that decide by majority this one's part. It is no hold yet: the fence is only
+-- proposed, and neither that nor the beginning is noted before settle.lua.
 local token, ttl, how, number = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local mode, life, details = ARGV[6], tonumber(ARGV[7]), ARGV[8]
 
@@ -39,13 +41,13 @@ local function hold(place)
       drop_entries()
       redis.call('DEL', HOLDERS)
     end
-    redis.call('SET', FENCE, holder.fence, 'PX', '86400000')
+    if how ~= 'vote' then redis.call('SET', FENCE, holder.fence, 'PX', '86400000') end
     -- Nobody needs the answer.
     redis.call('HGET', HOLDERS, token)
   end
   write_holder(token, holder, ttl)
   note_in_index(ttl)
-  if is_new then log('acquired', token, holder, {'waited', text(waited), 'ttl', ARGV[2]}) end
+  if is_new and how ~= 'vote' then log('acquired', token, holder, {'waited', text(waited), 'ttl', ARGV[2]}) end
   return {'held', holder.fence}
 end
 

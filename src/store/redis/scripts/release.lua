@@ -1,10 +1,11 @@
--- Ends a hold, a grant, a place in the queue, or our part in the hold that we joined. ARGV: token, reclaim(0|1), marker
+-- Ends a hold, a grant, a place in the queue, or our part in the hold that we joined. ARGV: token, reclaim(0|1|2: one of several servers), marker
 -- ('': none), its life(ms), own|other (other: of a process that does not know yet), min_hold(ms), what to log (of a
--- waiter what has become of it; of a hold released: it ended by itself, lost: it is not ours any more as far as we know), why,
--- and for the latter our fence, mode and details.
+-- waiter what has become of it; of a hold released: it ended by itself, lost: it is not ours any more as far as we know;
+-- '': nothing, as for a vote that came to nothing), why, and for the latter our fence, mode and details.
 -- {'done'|'gone'|'not_mine'|'asked'}.
 -- The first write is always one that a full server accepts: then it accepts the others.
 local token, marker, whose = ARGV[1], ARGV[3], ARGV[5]
+if ARGV[7] == '' then log = function() end end
 
 local ancestor, member = joined_by(token)
 if ancestor then
@@ -95,7 +96,7 @@ evict(token)
 mark()
 if place or (waiter and not holder) then log_it(waiter, request) end
 -- A renewal of ours that is still on its way must not take the lock back.
-local fence = ARGV[2] == '1' and holder and tonumber(redis.call('GET', FENCE) or nil)
+local fence = ARGV[2] ~= '0' and holder and tonumber(redis.call('GET', FENCE) or nil)
 if fence then redis.call('SET', FENCE, text(fence + 1), 'PX', '86400000') end
 if whose == 'other' and place then tell_released() end
 hand_over()

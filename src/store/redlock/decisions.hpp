@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "lease/lock_store.hpp"
+#include "store/redlock/ballot.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace klock::redlock {
+
+// What the answers of several servers amount to. All pure.
+
+// How the servers voted for a claim.
+struct Election {
+  Ballot held;                               // yes: the vote is ours
+  Ballot joined;                             // yes: it is the hold of an ancestor, which we have joined
+  std::uint64_t fence = 0;                   // the greatest proposed, or that of the joined hold
+  std::optional<Instant> joined_until = {};  // a majority has the joined hold until then
+  std::optional<Holder> holder = {};         // who has most of the other votes
+  bool cooldown = false;
+  std::size_t most_of_another = 0;  // votes
+
+  // Nobody has a majority: several came at once.
+  bool is_split() const { return most_of_another < quorum_of(held.servers); }
+};
+Election elect(const Answers<Attempt>& votes);
+// Whether more votes could change something.
+bool is_decided(const Answers<Attempt>& votes);
+
+// What a renewal or confirmation amounts to. `had[i]`: server i has confirmed the hold before. One that had
+// it, and adds it again, had lost it: that counts only with `reclaim`. nullopt: no majority says anything.
+struct RenewalBallot {
+  Ballot ballot;
+  std::optional<Renewal> outcome;
+};
+RenewalBallot judge_renewal(const Answers<Renewal>& answers, const std::vector<bool>& had, bool reclaim);
+
+// nullopt: no majority has answered. More answers may change it until it is decided.
+bool is_decided(const Answers<Released>& answers);
+std::optional<Released> judge_release(const Answers<Released>& answers);
+
+// Of ask_stop() and remove().
+std::optional<Eviction> judge_eviction(const Answers<Eviction>& answers);
+
+}  // namespace klock::redlock

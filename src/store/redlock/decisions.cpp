@@ -56,10 +56,11 @@ Election elect(const Answers<Attempt>& votes) {
   return election;
 }
 
-bool is_decided(const Answers<Attempt>& votes) {
+Enough enough_of(const Answers<Attempt>& votes) {
   const Election election = elect(votes);
-  if (election.held.is_carried() || election.joined.is_carried()) return true;
-  return election.held.is_decided() && election.joined.is_decided();
+  if (election.held.is_carried() || election.joined.is_carried()) return Enough::yes;
+  if (!election.held.is_decided() || !election.joined.is_decided()) return Enough::no;
+  return election.held.is_quorate() ? Enough::yes : Enough::nearly;
 }
 
 RenewalBallot judge_renewal(const Answers<Renewal>& answers, const std::vector<bool>& had, bool reclaim) {

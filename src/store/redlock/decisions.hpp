@@ -27,8 +27,8 @@ struct Election {
   bool is_split() const { return most_of_another < quorum_of(held.servers); }
 };
 Election elect(const Answers<Attempt>& votes);
-// Whether more votes could change something.
-bool is_decided(const Answers<Attempt>& votes);
+// nearly: there can be no majority for anything any more, and the others only matter for the message.
+Enough enough_of(const Answers<Attempt>& votes);
 
 // What a renewal or confirmation amounts to. `had[i]`: server i has confirmed the hold before. One that had
 // it, and adds it again, had lost it: that counts only with `reclaim`. nullopt: no majority says anything.

@@ -79,8 +79,7 @@ RedlockSession::Try RedlockSession::try_once(Instant deadline, Interrupt interru
   bool interrupted = false;
   const auto votes = servers_.ask<Attempt>(
       [until](redis::Session& session, std::size_t, Interrupt over) { return session.vote(until, over); },
-      [](const Answers<Attempt>& answers) { return is_decided(answers) ? Enough::yes : Enough::no; }, {until},
-      interrupt, interrupted);
+      enough_of, {until, k_grace}, interrupt, interrupted);
   for (std::size_t i = 0; i < votes.size(); ++i)
     ours_[i] = votes[i] && *votes[i] && std::holds_alternative<Lease>(**votes[i]);
   if (interrupted) return Attempt(Interrupted{});
@@ -133,7 +132,7 @@ Lease RedlockSession::joined(const Answers<Attempt>& votes, const Election& elec
       [ours = ours_, until](redis::Session& session, std::size_t i, Interrupt over) -> Result<Released> {
         return ours[i] ? Released::gone : session.take_back(until, over);
       },
-      [](const auto&) { return Enough::yes; }, {until}, Interrupt{}, interrupted);
+      [](const auto&) { return Enough::yes; }, {until, {}, true}, Interrupt{}, interrupted);
   if (claim_.for_script) servers_.stop();
   return Lease{BootClock::now(), *election.joined_until, election.fence, true};
 }
@@ -189,7 +188,7 @@ Instant RedlockSession::give_back(Instant deadline) {
         return session.take_back(until, over);
       },
       [this](const Answers<Released>& answers) { return with_all_of_ours(true, has_answered(answers)); },
-      {until, k_grace}, Interrupt{}, interrupted);
+      {until, k_grace, true}, Interrupt{}, interrupted);
   ours_.assign(names_.size(), false);
   holding_ = joined_ = false;
   return until;
@@ -270,7 +269,7 @@ Result<Released> RedlockSession::release(Instant deadline, Interrupt interrupt) 
       [this](const Answers<Released>& some) {
         return with_all_of_ours(is_decided(some), has_answered(some));
       },
-      {deadline, k_grace}, interrupt, interrupted);
+      {deadline, k_grace, true}, interrupt, interrupted);
   if (interrupted) return Released::interrupted;
   const auto released = judge_release(answers);
   if (!released) return no_quorum_of(names_, answers);
@@ -304,7 +303,7 @@ void RedlockSession::note_lost(const std::string& reason) {
         return true;
       },
       [this](const Answers<bool>& answers) { return with_all_of_ours(true, has_answered(answers)); },
-      {until, k_note_time}, Interrupt{}, interrupted);
+      {until, k_note_time, true}, Interrupt{}, interrupted);
 }
 
 }  // namespace klock::redlock

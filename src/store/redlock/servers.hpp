@@ -34,10 +34,13 @@ inline Result<bool> answer_of(Status status) {
 // Whether the answers that there are will do. nearly: others are waited for as long as the grace.
 enum class Enough { no, nearly, yes };
 
-// How long to wait for answers: until `deadline`, and once there are nearly enough for `grace`.
+// How long to wait for answers: until `deadline`, and once there are nearly enough for `grace`. What
+// interrupt() overtakes before a server's turn has come is not asked of it any more, unless it is `pressing`:
+// what gives something back has to follow what took it.
 struct Patience {
   Instant deadline;
   Duration grace{};
+  bool pressing = false;
 };
 
 // Several servers, each with a Subject (a session, a store) of its own and a worker that deals with it, so
@@ -68,9 +71,14 @@ class Servers {
     }
     for (std::size_t i = 0; i < members_.size(); ++i) {
       Member& member = *members_[i];
-      const bool posted = member.worker.post([round, ask, i, &member, over = over_] {
-        round->put(i, ask(*member.subject, i, Interrupt{over->get()}));
-      });
+      const bool posted =
+          member.worker.post([round, ask, i, &member, over = over_, pressing = patience.pressing] {
+            const Interrupt raised{over->get()};
+            if (!pressing && wait_ready(-1, 0, Instant{}, raised) == Ready::interrupted)
+              round->put(i, failure(ErrorKind::unreachable, "interrupted"));
+            else
+              round->put(i, ask(*member.subject, i, raised));
+          });
       if (!posted) round->put(i, failure(ErrorKind::system, "cannot start a thread for each server"));
     }
     return wait<Answer>(*round, enough, patience, interrupt, interrupted);

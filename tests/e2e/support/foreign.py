@@ -37,28 +37,30 @@ KINDS = {
 
 NODE_LOCK = r"""
 const Redis = require('ioredis'), Redlock = require('redlock');
-const client = new Redis(+process.argv[2], '127.0.0.1');
-const redlock = new Redlock([client], {retryCount: +process.argv[3], retryDelay: 50});
+const clients = process.argv[2].split(',').map(port => new Redis(+port, '127.0.0.1'));
+const redlock = new Redlock(clients, {retryCount: +process.argv[3], retryDelay: 50});
+const disconnect = () => clients.forEach(client => client.disconnect());
 redlock.lock('job', 20000).then(async lock => {
   console.log('locked');
   process.stdin.on('end', async () => {
     await lock.unlock().then(() => console.log('unlocked')).catch(error => console.log(error.name));
-    client.disconnect();
+    disconnect();
   });
   process.stdin.resume();
-}).catch(error => { console.log(error.name); client.disconnect(); });
+}).catch(error => { console.log(error.name); disconnect(); });
 """
 
 
-def start_node_redlock(klock, server, directory, retries=0):
-    """npm's redlock 4.2.0, which locks `job` until its standard input ends."""
+def start_node_redlock(klock, servers, directory, retries=0):
+    """npm's redlock 4.2.0, which locks `job` on one server, or on several, until its standard input ends."""
     modules = os.environ.get("KLOCK_NODE_MODULES", "")
     if not shutil.which("node") or not os.path.isdir(os.path.join(modules, "redlock")):
         pytest.skip("KLOCK_NODE_MODULES names no folder with redlock (tests/run installs it)")
     script = os.path.join(directory, "lock.js")
     with open(script, "w", encoding="utf-8") as file:
         file.write(NODE_LOCK)
-    return klock.start_program("node", script, str(server.port), str(retries), env={"NODE_PATH": modules}, stdin=subprocess.PIPE)
+    ports = ",".join(str(server.port) for server in (servers if isinstance(servers, list) else [servers]))
+    return klock.start_program("node", script, ports, str(retries), env={"NODE_PATH": modules}, stdin=subprocess.PIPE)
 
 
 class PythonRedisLock:

@@ -183,7 +183,9 @@ def test_a_restarted_server_gets_the_hold_again(store, site):
 def test_a_majority_that_restarts_empty_has_lost_it(store, site):
     holder = store.hold("n", "--ttl", "6s")
     for server in site.servers[:3]:
-        server.restart()
+        server.kill()
+    for server in site.servers[:3]:
+        server.start()
     assert holder.wait(20) == 79
     assert "gone" in holder.err
     wait_until(lambda: site.values() == [None] * 5, what="nothing is left")

@@ -38,7 +38,7 @@ Result<Renewal> gone() {
   return Renewal(Gone{});
 }
 
-const std::vector<bool> k_had_all(5, true);
+const std::vector<bool> k_none_lacks(5, false);
 
 TEST(Quorum, IsMoreThanHalfOfTheConfigured) {
   EXPECT_EQ(quorum_of(3), 2U);
@@ -98,33 +98,35 @@ TEST(Election, AnAncestorsHoldIsJoinedWhereAMajorityHasIt) {
 }
 
 TEST(RenewalBallot, LastsAsLongAsAMajorityHasIt) {
-  const auto judged = judge_renewal(
-      {renewed(k_later), renewed(k_later), renewed(k_soon), not_mine(), failed<Renewal>()}, k_had_all, false);
+  const auto judged =
+      judge_renewal({renewed(k_later), renewed(k_later), renewed(k_soon), not_mine(), failed<Renewal>()},
+                    k_none_lacks, false);
   ASSERT_TRUE(judged.outcome);
   EXPECT_EQ(std::get<Renewed>(*judged.outcome).deadline, k_soon);
 }
 
 TEST(RenewalBallot, IsDoubtUntilAMajoritySaysNo) {
   EXPECT_FALSE(judge_renewal({renewed(k_later), renewed(k_later), not_mine(), gone(), failed<Renewal>()},
-                             k_had_all, false)
+                             k_none_lacks, false)
                    .outcome);
   const auto lost =
-      judge_renewal({gone(), renewed(k_later), not_mine(), gone(), failed<Renewal>()}, k_had_all, false);
+      judge_renewal({gone(), renewed(k_later), not_mine(), gone(), failed<Renewal>()}, k_none_lacks, false);
   ASSERT_TRUE(lost.outcome);
   EXPECT_TRUE(std::holds_alternative<NotMine>(*lost.outcome));
-  const auto vanished = judge_renewal({gone(), gone(), gone(), std::nullopt, std::nullopt}, k_had_all, false);
+  const auto vanished =
+      judge_renewal({gone(), gone(), gone(), std::nullopt, std::nullopt}, k_none_lacks, false);
   EXPECT_TRUE(std::holds_alternative<Gone>(*vanished.outcome));
 }
 
 TEST(RenewalBallot, OneThatHadLostItCountsOnlyWithReclaim) {
   const Answers<Renewal> answers{renewed(k_later, true), renewed(k_later, true), renewed(k_later, true),
                                  renewed(k_later), renewed(k_later)};
-  const auto lost = judge_renewal(answers, k_had_all, false);
+  const auto lost = judge_renewal(answers, k_none_lacks, false);
   ASSERT_TRUE(lost.outcome);
   EXPECT_TRUE(std::holds_alternative<Gone>(*lost.outcome));
-  const auto reclaimed = judge_renewal(answers, k_had_all, true);
+  const auto reclaimed = judge_renewal(answers, k_none_lacks, true);
   EXPECT_TRUE(std::get<Renewed>(*reclaimed.outcome).reclaimed);
-  const auto added = judge_renewal(answers, {false, false, false, true, true}, false);
+  const auto added = judge_renewal(answers, {true, true, true, false, false}, false);
   ASSERT_TRUE(added.outcome);
   EXPECT_FALSE(std::get<Renewed>(*added.outcome).reclaimed) << "they never had it";
 }
@@ -134,7 +136,7 @@ TEST(RenewalBallot, AnyServerMayPassOnTheOrderToStop) {
   asked.stop = StopRequest{"me@here", "why not"};
   const auto judged = judge_renewal(
       {renewed(k_later), Result<Renewal>(Renewal(asked)), renewed(k_later), std::nullopt, std::nullopt},
-      k_had_all, false);
+      k_none_lacks, false);
   EXPECT_EQ(std::get<Renewed>(*judged.outcome).stop->by, "me@here");
 }
 

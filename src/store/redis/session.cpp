@@ -271,7 +271,7 @@ const char* Session::whose() const {
 }
 
 std::string_view Session::reclaim() const {
-  if (one_of_several_ && !has_joined()) return "2";
+  if (one_of_several_ && !has_joined()) return adds_ ? "3" : "2";
   return claim_.reclaim ? "1" : "0";
 }
 

@@ -32,9 +32,11 @@ class Session final : public LockSession {
   void note_lost(const std::string& reason) override;
 
   // This server's vote for us: like attempt() without a place in the queue, and nothing is logged. From then
-  // on renew() also adds the hold where this server has nothing of it and of none that came later
-  // (Renewed::reclaimed), and a loss is not logged, as one server does not make it.
+  // on a renewal logs no loss, as one server does not make it.
   Result<Attempt> vote(Instant deadline, Interrupt interrupt);
+  // Whether renew() also adds the hold where this server has nothing of it, nor of one that came later
+  // (Renewed::reclaimed).
+  void add_if_missing(bool adds) { adds_ = adds; }
   // The majority has given us the lock: notes its fence and that it was acquired after `waited`. False: this
   // server has nothing of ours. To be called of every server, as renew() needs the fence.
   Result<bool> settle(std::uint64_t fence, Milliseconds waited, Instant deadline, Interrupt interrupt);
@@ -86,6 +88,7 @@ class Session final : public LockSession {
   std::string end_reason_;
   bool loss_told_ = false;       // by the renewal that found it out
   bool one_of_several_ = false;  // servers; see vote()
+  bool adds_ = false;            // the hold, where the server does not have it
   bool silent_ = false;          // the release is not logged
   std::optional<How> begun_;
   bool tried_ = false;    // else whatever hold our token has is kept by another process

@@ -19,6 +19,11 @@ Result<Attempt> Session::vote(Instant deadline, Interrupt interrupt) {
 
 Result<bool> Session::settle(std::uint64_t fence, Milliseconds waited, Instant deadline,
                              Interrupt interrupt) {
+  if (has_joined()) {
+    // Here an ancestor's hold stands, which the majority knows nothing of any more.
+    KLOCK_CHECK(take_back(deadline, interrupt));
+    return false;
+  }
   one_of_several_ = tried_ = holding_ = true;
   fence_ = std::to_string(fence);
   const std::string time = std::to_string(waited.count());
@@ -32,6 +37,8 @@ Result<Released> Session::take_back(Instant deadline, Interrupt interrupt) {
   silent_ = true;
   auto released = release(deadline, interrupt);
   silent_ = false;
+  token_ = claim_.token.value;
+  hold_mode_ = mode_;
   return released;
 }
 

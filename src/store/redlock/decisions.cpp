@@ -63,7 +63,7 @@ Enough enough_of(const Answers<Attempt>& votes) {
   return election.held.is_quorate() ? Enough::yes : Enough::nearly;
 }
 
-RenewalBallot judge_renewal(const Answers<Renewal>& answers, const std::vector<bool>& had, bool reclaim) {
+RenewalBallot judge_renewal(const Answers<Renewal>& answers, const std::vector<bool>& lacking, bool reclaim) {
   RenewalBallot result;
   std::vector<Instant> deadlines;
   Renewed renewed;
@@ -72,15 +72,15 @@ RenewalBallot judge_renewal(const Answers<Renewal>& answers, const std::vector<b
   std::optional<StopRequest> removed;
   result.ballot = count(answers, [&](const Renewal& answer, std::size_t i) {
     const auto* yes = std::get_if<Renewed>(&answer);
-    return yes != nullptr && (!yes->reclaimed || !had[i] || reclaim);
+    return yes != nullptr && (!yes->reclaimed || lacking[i] || reclaim);
   });
   for_values(answers, [&](const Renewal& answer, std::size_t i) {
     if (const auto* yes = std::get_if<Renewed>(&answer)) {
       if (yes->stop && !renewed.stop) renewed.stop = yes->stop;
-      if (yes->reclaimed && had[i] && !reclaim) return;
+      if (yes->reclaimed && !lacking[i] && !reclaim) return;
       deadlines.push_back(yes->deadline);
       renewed.joined |= yes->joined;
-      renewed.reclaimed |= yes->reclaimed && had[i];
+      renewed.reclaimed |= yes->reclaimed && !lacking[i];
     } else if (const auto* not_mine = std::get_if<NotMine>(&answer)) {
       if (others++ == 0) other.holder = not_mine->holder;
       if (!removed) removed = not_mine->removed;

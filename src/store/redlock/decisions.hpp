@@ -30,13 +30,14 @@ Election elect(const Answers<Attempt>& votes);
 // nearly: there can be no majority for anything any more, and the others only matter for the message.
 Enough enough_of(const Answers<Attempt>& votes);
 
-// What a renewal or confirmation amounts to. `had[i]`: server i has confirmed the hold before. One that had
-// it, and adds it again, had lost it: that counts only with `reclaim`. nullopt: no majority says anything.
+// What a renewal or confirmation amounts to. `lacking[i]`: server i did not have it at the last one. Any
+// other that adds it again (Renewed::reclaimed) may have lost it since: that counts only with `reclaim`. No
+// outcome: no majority says anything.
 struct RenewalBallot {
   Ballot ballot;
   std::optional<Renewal> outcome;
 };
-RenewalBallot judge_renewal(const Answers<Renewal>& answers, const std::vector<bool>& had, bool reclaim);
+RenewalBallot judge_renewal(const Answers<Renewal>& answers, const std::vector<bool>& lacking, bool reclaim);
 
 // nullopt: no majority has answered. More answers may change it until it is decided.
 bool is_decided(const Answers<Released>& answers);

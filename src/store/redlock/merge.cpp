@@ -71,9 +71,12 @@ LockState merge_states(const LockName& lock, const std::vector<std::optional<Loc
   }
   const std::size_t quorum = quorum_of(merged.servers);
   const std::size_t silent = merged.servers - merged.answered;
-  const bool blocked = merged.servers - taken < quorum;
+  const auto may_hold = [&](const Sighting& sighting) { return sighting.seen.size() + silent >= quorum; };
+  const bool is_held =
+      std::any_of(sightings.begin(), sightings.end(), [&](const auto& one) { return may_hold(one.second); });
+  const bool blocked = !is_held && merged.servers - taken < quorum;
   for (const auto& [id, sighting] : sightings) {
-    if (sighting.seen.size() + silent < quorum && !blocked) continue;
+    if (!may_hold(sighting) && !blocked) continue;
     merged.holders.push_back(merge_holder(sighting.seen, merged.servers));
     if (merged.occupancy == Occupancy::held) continue;
     merged.occupancy = sighting.state->occupancy;

@@ -56,6 +56,7 @@ RedlockSession::RedlockSession(const RedlockUrl& url, const std::string& prefix,
       server_time_(std::clamp<Duration>(claim_.ttl / 4, k_shortest_time, k_longest_time)),
       servers_(sessions_of(url, prefix, claim_)),
       ours_(names_.size()),
+      lacking_(names_.size()),
       pause_(k_first_pause) {}
 
 void RedlockSession::begin(bool, Instant, Interrupt) {}
@@ -110,6 +111,7 @@ RedlockSession::Try RedlockSession::settle(const Election& election, Instant sen
   const Ballot settled = count(answers, is_done);
   if (settled.is_carried() && BootClock::now() + claim_.ttl / 3 < lease.deadline) {
     holding_ = true;
+    lacking_.assign(names_.size(), false);
     waiting_since_.reset();
     // A script's process forks its keeper next.
     if (claim_.for_script) servers_.stop();
@@ -229,13 +231,14 @@ Result<Renewal> RedlockSession::confirm(Instant deadline, Interrupt interrupt) {
 Result<Renewal> RedlockSession::confirm_or_renew(bool extends, Instant deadline, Interrupt interrupt) {
   servers_.interrupt();
   const auto judge = [this](const Answers<Renewal>& answers) {
-    return judge_renewal(answers, ours_, claim_.reclaim);
+    return judge_renewal(answers, lacking_, claim_.reclaim);
   };
   bool interrupted = false;
   const auto answers = servers_.ask<Renewal>(
-      [extends, deadline, ours = ours_, joined = joined_](redis::Session& session, std::size_t i,
-                                                          Interrupt over) -> Result<Renewal> {
+      [extends, deadline, ours = ours_, lacking = lacking_, joined = joined_, reclaim = claim_.reclaim](
+          redis::Session& session, std::size_t i, Interrupt over) -> Result<Renewal> {
         if (joined && !ours[i]) return Renewal(Gone{});
+        session.add_if_missing(lacking[i] || reclaim);
         return extends ? session.renew(deadline, over) : session.confirm(deadline, over);
       },
       [&](const Answers<Renewal>& some) { return judge(some).outcome ? Enough::yes : Enough::no; },
@@ -243,8 +246,12 @@ Result<Renewal> RedlockSession::confirm_or_renew(bool extends, Instant deadline,
   if (interrupted) return Renewal(Interrupted{});
   RenewalBallot judged = judge(answers);
   if (!judged.outcome) return no_quorum_of(names_, answers);
-  for (std::size_t i = 0; extends && i < answers.size(); ++i)
-    if (answers[i] && *answers[i] && std::holds_alternative<Renewed>(**answers[i])) ours_[i] = true;
+  // One that does not have it gets it at the next renewal, now that a majority has confirmed it.
+  for (std::size_t i = 0; extends && holding_ && !joined_ && i < answers.size(); ++i) {
+    if (!answers[i] || !*answers[i]) continue;
+    ours_[i] = std::holds_alternative<Renewed>(**answers[i]);
+    lacking_[i] = !ours_[i];
+  }
   return *std::move(judged.outcome);
 }
 

@@ -1,4 +1,4 @@
--- Ends a hold, a grant, a place in the queue, or our part in the hold that we joined. ARGV: token, reclaim(0|1|2: one of several servers), marker
+-- Ends a hold, a grant, a place in the queue, or our part in the hold that we joined. ARGV: token, reclaim(0|1|2 or 3: one of several servers), marker
 -- ('': none), its life(ms), own|other (other: of a process that does not know yet), min_hold(ms), what to log (of a
 -- waiter what has become of it; of a hold released: it ended by itself, lost: it is not ours any more as far as we know;
 -- '': nothing, as for a vote that came to nothing), why, and for the latter our fence, mode and details.

@@ -1,4 +1,4 @@
--- ARGV: token, ttl(ms; 0: confirm only), fence, reclaim(0|1|2: one of several servers), mode, details, the token of a run that has joined this hold
+-- ARGV: token, ttl(ms; 0: confirm only), fence, reclaim(0|1|2: one of several servers|3: likewise, and add it), mode, details, the token of a run that has joined this hold
 -- ('': it is our own), state of the holder's entry, own|other (other: of a process that does not know yet).
 -- {'renewed'|'reclaimed'|'gone', request, left(ms), 'joined'|''} or {'not_mine', request, pttl, holder}; request is '' if
 -- there is none; joined: what was confirmed by the token of a run that has joined it.
@@ -20,7 +20,7 @@ local mine = {mode = mode, fence = fence, details = ARGV[6]}
 
 -- What was removed was told by whoever removed it.
 local function tell_loss(reason)
-  if ttl == 0 or joiner ~= '' or ARGV[9] == 'other' or request ~= '' or ARGV[4] == '2' then return end
+  if ttl == 0 or joiner ~= '' or ARGV[9] == 'other' or request ~= '' or ARGV[4] > '1' then return end
   log_loss(token, fence, mine, reason)
 end
 
@@ -82,7 +82,7 @@ end
 -- long as this server knows of no hold that came later, nor of the release of this one.
 local function nobody_later() return held == 'none' and (tonumber(last) or 0) <= tonumber(fence) end
 
-local takes_back = (ARGV[4] == '1' and nobody_between()) or (ARGV[4] == '2' and nobody_later())
+local takes_back = (ARGV[4] == '1' and nobody_between()) or (ARGV[4] == '3' and nobody_later())
 -- What was removed on purpose stays removed.
 if takes_back and ttl > 0 and request == '' then
   lease(token, place_for(mode), ttl)

@@ -58,7 +58,8 @@ Election elect(const Answers<Attempt>& votes) {
 
 Enough enough_of(const Answers<Attempt>& votes) {
   const Election election = elect(votes);
-  if (election.held.is_carried() || election.joined.is_carried()) return Enough::yes;
+  if (election.held.is_carried()) return Enough::yes;
+  if (election.joined.is_carried()) return Enough::nearly;
   if (!election.held.is_decided() || !election.joined.is_decided()) return Enough::no;
   return election.held.is_quorate() ? Enough::yes : Enough::nearly;
 }

@@ -27,7 +27,8 @@ struct Election {
   bool is_split() const { return most_of_another < quorum_of(held.servers); }
 };
 Election elect(const Answers<Attempt>& votes);
-// nearly: there can be no majority for anything any more, and the others only matter for the message.
+// nearly: there can be no majority for anything any more, and the others only matter for the message; or it
+// is joined, which all should know of.
 Enough enough_of(const Answers<Attempt>& votes);
 
 // What a renewal or confirmation amounts to. `lacking[i]`: server i did not have it at the last one. Any

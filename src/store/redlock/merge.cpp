@@ -127,9 +127,10 @@ std::vector<Event> EventMerger::merge(const std::vector<std::optional<std::vecto
         count.told = number;
         at[numbered] = merged.size();
         merged.push_back(event);
-      } else if (const auto known = at.find(numbered);
-                 known != at.end() && event.wall_us < merged[known->second].wall_us) {
-        merged[known->second] = event;
+      } else if (const auto known = at.find(numbered); known != at.end()) {
+        Event& told = merged[known->second];
+        told.wall_us = std::min(told.wall_us, event.wall_us);
+        told.fence = std::max(told.fence, event.fence);  // a vote that came late knows none
       }
     }
   }

@@ -16,9 +16,9 @@ namespace klock::redlock {
 // What several servers tell, as one. `answers`: of each server, nullopt where it did not answer; a majority
 // has. All pure but for what EventMerger remembers.
 
-// A hold is shown if a majority has it, or may have it as far as the silent ones can tell; and if so many
-// have something that nobody else could get a majority, all that there is. Of times those are told that a
-// majority reaches, of fences the greatest.
+// A hold is shown if a majority has it, or may have it as far as the silent ones can tell. If there is none,
+// but so many have something that nobody could get a majority, all that there is. Of times those are told
+// that a majority reaches, of fences the greatest.
 LockState merge_states(const LockName& lock, const std::vector<std::optional<LockState>>& answers);
 
 // The same of all locks that any server names, sorted by name.

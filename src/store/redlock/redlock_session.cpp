@@ -97,7 +97,7 @@ RedlockSession::Try RedlockSession::try_once(Instant deadline, Interrupt interru
 // The majority is ours: before anything runs a majority has to know the fence, so that whoever comes next
 // gets a greater one.
 RedlockSession::Try RedlockSession::settle(const Election& election, Instant sent, Interrupt interrupt) {
-  const Lease lease{BootClock::now(), lease_deadline(sent, claim_.ttl), election.fence};
+  const Lease lease{BootClock::now(), lease_deadline(sent, claim_.ttl), holding_ ? fence_ : election.fence};
   const Instant until = std::min(lease.deadline, lease.acquired_at + server_time_);
   const auto is_done = [](bool done, std::size_t) { return done; };
   bool interrupted = false;
@@ -111,6 +111,7 @@ RedlockSession::Try RedlockSession::settle(const Election& election, Instant sen
   const Ballot settled = count(answers, is_done);
   if (settled.is_carried() && BootClock::now() + claim_.ttl / 3 < lease.deadline) {
     holding_ = true;
+    fence_ = lease.fence;
     lacking_.assign(names_.size(), false);
     waiting_since_.reset();
     // A script's process forks its keeper next.
@@ -241,8 +242,13 @@ Result<Renewal> RedlockSession::confirm_or_renew(bool extends, Instant deadline,
         session.add_if_missing(lacking[i] || reclaim);
         return extends ? session.renew(deadline, over) : session.confirm(deadline, over);
       },
-      [&](const Answers<Renewal>& some) { return judge(some).outcome ? Enough::yes : Enough::no; },
-      {deadline}, interrupt, interrupted);
+      // All are to know of it, so that whoever asks another majority next hears the same.
+      [&](const Answers<Renewal>& some) {
+        const auto outcome = judge(some).outcome;
+        if (!outcome) return Enough::no;
+        return std::holds_alternative<Renewed>(*outcome) ? Enough::nearly : Enough::yes;
+      },
+      {deadline, k_grace}, interrupt, interrupted);
   if (interrupted) return Renewal(Interrupted{});
   RenewalBallot judged = judge(answers);
   if (!judged.outcome) return no_quorum_of(names_, answers);

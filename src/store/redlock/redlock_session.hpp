@@ -7,6 +7,7 @@
 #include "store/redlock/decisions.hpp"
 #include "store/redlock/servers.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,8 +59,9 @@ class RedlockSession final : public LockSession {
   std::optional<Holder> holder_;  // as the last try saw it
   bool cooldown_ = false;
   bool holding_ = false;
-  bool joined_ = false;  // an ancestor's hold
-  bool asked_ = false;   // for votes, so that there may be some to give back
+  std::uint64_t fence_ = 0;  // while holding
+  bool joined_ = false;      // an ancestor's hold
+  bool asked_ = false;       // for votes, so that there may be some to give back
   std::optional<Instant> waiting_since_;
   Duration pause_;
   std::optional<EventKind> end_kind_;

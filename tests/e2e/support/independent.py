@@ -15,7 +15,11 @@ class Independent:
 
     @property
     def url(self):
-        return "redlock://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+        return self.url_of(len(self.servers))
+
+    def url_of(self, count):
+        """Of the first few."""
+        return "redlock://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers[:count])
 
     def values(self, key="klock:n"):
         """What each of the servers that run has at the key."""

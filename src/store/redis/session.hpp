@@ -34,11 +34,12 @@ class Session final : public LockSession {
   // This server's vote for us: like attempt() without a place in the queue, and nothing is logged. From then
   // on a renewal logs no loss, as one server does not make it.
   Result<Attempt> vote(Instant deadline, Interrupt interrupt);
-  // Whether renew() also adds the hold where this server has nothing of it, nor of one that came later
-  // (Renewed::reclaimed).
-  void add_if_missing(bool adds) { adds_ = adds; }
+  // Before renew() and release() of what the majority has given us with this fence, as settle() may not have
+  // come to this server. `adds`: renew() also adds the hold where the server has nothing of it, nor of one
+  // that came later (Renewed::reclaimed).
+  void hold_as(std::uint64_t fence, bool adds);
   // The majority has given us the lock: notes its fence and that it was acquired after `waited`. False: this
-  // server has nothing of ours. To be called of every server, as renew() needs the fence.
+  // server has nothing of ours.
   Result<bool> settle(std::uint64_t fence, Milliseconds waited, Instant deadline, Interrupt interrupt);
   // Gives a vote back that came to nothing, also one that is still on its way; logs nothing.
   Result<Released> take_back(Instant deadline, Interrupt interrupt);

@@ -17,6 +17,12 @@ Result<Attempt> Session::vote(Instant deadline, Interrupt interrupt) {
   return take(How::vote, deadline, interrupt);
 }
 
+void Session::hold_as(std::uint64_t fence, bool adds) {
+  one_of_several_ = tried_ = holding_ = true;
+  fence_ = std::to_string(fence);
+  adds_ = adds;
+}
+
 Result<bool> Session::settle(std::uint64_t fence, Milliseconds waited, Instant deadline,
                              Interrupt interrupt) {
   if (has_joined()) {
@@ -24,8 +30,7 @@ Result<bool> Session::settle(std::uint64_t fence, Milliseconds waited, Instant d
     KLOCK_CHECK(take_back(deadline, interrupt));
     return false;
   }
-  one_of_several_ = tried_ = holding_ = true;
-  fence_ = std::to_string(fence);
+  hold_as(fence, false);
   const std::string time = std::to_string(waited.count());
   auto answer = client_.call({scripts::k_settle, keys_.own(), keys_.common(), {token_, fence_, time, ttl_}},
                              deadline, interrupt);

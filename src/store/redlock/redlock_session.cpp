@@ -204,6 +204,10 @@ void RedlockSession::withdraw(Instant deadline) {
   waiting_since_.reset();
 }
 
+std::optional<std::uint64_t> RedlockSession::settled_fence() const {
+  return holding_ && !joined_ ? std::optional(fence_) : std::nullopt;
+}
+
 Milliseconds RedlockSession::waited() const {
   if (!waiting_since_) return Milliseconds(0);
   return std::chrono::floor<Milliseconds>(BootClock::now() - *waiting_since_);
@@ -236,10 +240,10 @@ Result<Renewal> RedlockSession::confirm_or_renew(bool extends, Instant deadline,
   };
   bool interrupted = false;
   const auto answers = servers_.ask<Renewal>(
-      [extends, deadline, ours = ours_, lacking = lacking_, joined = joined_, reclaim = claim_.reclaim](
-          redis::Session& session, std::size_t i, Interrupt over) -> Result<Renewal> {
+      [extends, deadline, settled = settled_fence(), ours = ours_, lacking = lacking_, joined = joined_,
+       reclaim = claim_.reclaim](redis::Session& session, std::size_t i, Interrupt over) -> Result<Renewal> {
         if (joined && !ours[i]) return Renewal(Gone{});
-        session.add_if_missing(lacking[i] || reclaim);
+        if (settled) session.hold_as(*settled, lacking[i] || reclaim);
         return extends ? session.renew(deadline, over) : session.confirm(deadline, over);
       },
       // All are to know of it, so that whoever asks another majority next hears the same.
@@ -273,8 +277,9 @@ Result<Released> RedlockSession::release(Instant deadline, Interrupt interrupt) 
   servers_.interrupt();
   bool interrupted = false;
   const auto answers = servers_.ask<Released>(
-      [deadline, kind = end_kind_, reason = end_reason_, counts = min_hold_counts_](
-          redis::Session& session, std::size_t, Interrupt over) -> Result<Released> {
+      [deadline, settled = settled_fence(), kind = end_kind_, reason = end_reason_,
+       counts = min_hold_counts_](redis::Session& session, std::size_t, Interrupt over) -> Result<Released> {
+        if (settled) session.hold_as(*settled, false);
         KLOCK_CHECK(session.count_min_hold(counts));
         if (kind) session.explain_end(*kind, reason);
         return session.release(deadline, over);
@@ -311,7 +316,8 @@ void RedlockSession::note_lost(const std::string& reason) {
   const Instant until = BootClock::now() + k_note_time;
   bool interrupted = false;
   servers_.ask<bool>(
-      [reason](redis::Session& session, std::size_t, Interrupt) -> Result<bool> {
+      [reason, settled = settled_fence()](redis::Session& session, std::size_t, Interrupt) -> Result<bool> {
+        if (settled) session.hold_as(*settled, false);
         session.note_lost(reason);
         return true;
       },

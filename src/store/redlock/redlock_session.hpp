@@ -48,6 +48,7 @@ class RedlockSession final : public LockSession {
   void note(EventKind kind, const std::string& reason, Instant deadline);
   Result<Renewal> confirm_or_renew(bool extends, Instant deadline, Interrupt interrupt);
   Milliseconds waited() const;
+  std::optional<std::uint64_t> settled_fence() const;  // of a hold of our own
   Enough with_all_of_ours(bool decided, const std::vector<bool>& answered) const;
 
   const Claim claim_;

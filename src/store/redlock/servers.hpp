@@ -58,12 +58,13 @@ class Servers {
 
   std::size_t size() const { return members_.size(); }
 
-  // Calls `ask(subject, index, interrupt)`, which returns a Result<Answer>, for all at once, and waits until
-  // `enough(answers)` (asked after each answer) is yes, all have answered, the patience ends or the caller is
-  // interrupted (then `interrupted` is set). Whoever has not answered by then goes on, and is asked the next
-  // thing when it has; so `ask` must own what it works with, and bound its own time.
+  // Calls `question(subject, index, interrupt)`, which returns a Result<Answer>, for all at once, and waits
+  // until `enough(answers)` (asked after each answer) is yes, all have answered, the patience ends or the
+  // caller is interrupted (then `interrupted` is set). Whoever has not answered by then goes on, and is asked
+  // the next thing when it has; so `question` must own what it works with, and bound its own time.
   template <class Answer, class Ask, class IsEnough>
-  Answers<Answer> ask(Ask ask, IsEnough enough, Patience patience, Interrupt interrupt, bool& interrupted) {
+  Answers<Answer> ask(Ask question, IsEnough enough, Patience patience, Interrupt interrupt,
+                      bool& interrupted) {
     const auto round = std::make_shared<Round<Answer>>(members_.size());
     if (!renew_interrupt() || !round->news) {
       const Result<Answer> none = system_failure("cannot ask the servers", errno);
@@ -72,12 +73,12 @@ class Servers {
     for (std::size_t i = 0; i < members_.size(); ++i) {
       Member& member = *members_[i];
       const bool posted =
-          member.worker.post([round, ask, i, &member, over = over_, pressing = patience.pressing] {
+          member.worker.post([round, question, i, &member, over = over_, pressing = patience.pressing] {
             const Interrupt raised{over->get()};
             if (!pressing && wait_ready(-1, 0, Instant{}, raised) == Ready::interrupted)
               round->put(i, failure(ErrorKind::unreachable, "interrupted"));
             else
-              round->put(i, ask(*member.subject, i, raised));
+              round->put(i, question(*member.subject, i, raised));
           });
       if (!posted) round->put(i, failure(ErrorKind::system, "cannot start a thread for each server"));
     }

@@ -95,8 +95,9 @@ end
 evict(token)
 mark()
 if place or (waiter and not holder) then log_it(waiter, request) end
--- A renewal of ours that is still on its way must not take the lock back.
-local fence = ARGV[2] ~= '0' and holder and tonumber(redis.call('GET', FENCE) or nil)
+-- A renewal of ours that is still on its way must not take the lock back, nor add it here.
+local last = tonumber(redis.call('GET', FENCE) or '0')
+local fence = ARGV[2] == '1' and holder and last > 0 and last or ARGV[2] > '1' and math.max(last, tonumber(ARGV[9]))
 if fence then redis.call('SET', FENCE, text(fence + 1), 'PX', '86400000') end
 if whose == 'other' and place then tell_released() end
 hand_over()

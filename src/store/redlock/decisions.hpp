@@ -23,8 +23,8 @@ struct Election {
   bool cooldown = false;
   std::size_t most_of_another = 0;  // votes
 
-  // Nobody has a majority: several came at once.
-  bool is_split() const { return most_of_another < quorum_of(held.servers); }
+  // Nobody can have a majority: several came at once.
+  bool is_split() const { return most_of_another + held.failed + held.open() < quorum_of(held.servers); }
 };
 Election elect(const Answers<Attempt>& votes);
 // nearly: there can be no majority for anything any more, and the others only matter for the message; or it

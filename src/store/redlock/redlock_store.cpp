@@ -17,6 +17,7 @@ namespace redlock {
 namespace {
 
 constexpr Duration k_server_time = Milliseconds(2000);  // that one may take for an answer
+constexpr Duration k_examination = Milliseconds(4000);  // the same, where it is looked at closely
 constexpr Duration k_grace = Milliseconds(200);         // for the others once a majority has answered
 
 class Store final : public LockStore {
@@ -59,7 +60,7 @@ class Store final : public LockStore {
   // majority, or interrupted.
   template <class Answer, class Call>
   Result<Answers<Answer>> ask(Call call, Instant deadline, Interrupt interrupt,
-                              Duration grace = k_grace) const;
+                              Duration server_time = k_server_time, Duration grace = k_grace) const;
 
   const RedlockUrl url_;
   const std::string prefix_;
@@ -85,11 +86,12 @@ Status status_of(const Result<Answers<bool>>& answers) {
 }
 
 template <class Answer, class Call>
-Result<Answers<Answer>> Store::ask(Call call, Instant deadline, Interrupt interrupt, Duration grace) const {
+Result<Answers<Answer>> Store::ask(Call call, Instant deadline, Interrupt interrupt, Duration server_time,
+                                   Duration grace) const {
   std::vector<std::unique_ptr<LockStore>> stores;
   for (const RedisUrl& server : url_.servers) stores.push_back(open_redis_store(server, prefix_));
   Servers<LockStore> servers(std::move(stores));
-  const Instant until = std::min(deadline, BootClock::now() + k_server_time);
+  const Instant until = std::min(deadline, BootClock::now() + server_time);
   bool interrupted = false;
   auto answers = servers.template ask<Answer>(
       [call, until](LockStore& store, std::size_t i, Interrupt over) { return call(store, i, until, over); },
@@ -117,7 +119,7 @@ Status Store::accepts(const Claim& claim) const {
   if (claim.mode == Mode::slots)
     return refuse("--slots", "servers that count apart from each other do not fill slots right");
   if (claim.max_waiters) return refuse("--max-waiters", "there is no queue that could be counted");
-  if (claim.wait_replicas > 0) return refuse("--wait-replicas", "its servers are independent");
+  if (claim.wait_replicas > 0) return refuse("--wait-replicas", "it counts the replicas of one server");
   if (claim.once)
     return refuse("--once",
                   "a mark has to outlive the servers' restarts, which only the lock's lease is made for");
@@ -205,7 +207,7 @@ Result<std::vector<Finding>> Store::examine(Duration ttl, Instant deadline, Inte
   KLOCK_TRY(answers,
             ask<std::vector<Finding>>([ttl](LockStore& store, std::size_t, Instant until,
                                             Interrupt over) { return store.examine(ttl, until, over); },
-                                      deadline, interrupt, k_server_time));
+                                      deadline, interrupt, k_examination, k_examination));
   std::vector<redis::ServerFindings> servers;
   std::vector<std::string> missing;
   for (std::size_t i = 0; i < answers.size(); ++i) {

@@ -5,7 +5,6 @@
 -- {'done'|'gone'|'not_mine'|'asked'}.
 -- The first write is always one that a full server accepts: then it accepts the others.
 local token, marker, whose = ARGV[1], ARGV[3], ARGV[5]
-if ARGV[7] == '' then log = function() end end
 
 local ancestor, member = joined_by(token)
 if ancestor then
@@ -15,6 +14,8 @@ if ancestor then
   token = ancestor
 end
 local place, holder = place_of(token), holder_of(token)
+-- What settle.lua has told the beginning of has an end.
+if ARGV[7] == '' and not (holder and holder.fence ~= '0') then log = function() end end
 -- That of a run within counts for nothing.
 if holder and not ancestor then holder.min_hold = tonumber(ARGV[6]) end
 

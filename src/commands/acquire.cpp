@@ -108,6 +108,7 @@ class ShellAcquisition {
         describe_self(request_.maintenance ? "maintenance" : shell_.program(), settings_.message.value);
     // Whom an administrator looks for. A hold that no process keeps has none: its end proves nothing.
     claim_.who.pid = claim_.detached ? 0 : shell_.pid();
+    KLOCK_CHECK(context_->store->accepts(claim_));
     session_ = context_->store->session(claim_);
     outage_.begin({claim_});
     return {};

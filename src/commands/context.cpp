@@ -83,9 +83,12 @@ Result<std::string> chosen_group(const Settings& settings) {
 
 Result<std::size_t> chosen_replicas(const Settings& settings) {
   const Setting<std::size_t>& replicas = settings.wait_replicas;
-  if (replicas.value == 0 || !std::holds_alternative<LocalUrl>(settings.url)) return replicas.value;
+  const bool local = std::holds_alternative<LocalUrl>(settings.url);
+  if (replicas.value == 0 || !(local || std::holds_alternative<RedlockUrl>(settings.url)))
+    return replicas.value;
   return failure(replicas.origin == Origin::flag ? ErrorKind::usage : ErrorKind::config,
-                 replicas.where + ": the store of this host has no replicas");
+                 replicas.where + (local ? ": the store of this host has no replicas"
+                                         : ": it does not go with a Redlock, whose servers are no replicas"));
 }
 
 std::string who_am_i() {

@@ -92,6 +92,7 @@ class Run {
   Status prepare() {
     KLOCK_TRY(plan, make_plan(request_, settings_));
     plan_ = std::move(plan);
+    for (const Claim& claim : plan_.claims) KLOCK_CHECK(context_->store->accepts(claim));
     if (plan_.missing) {
       verdict_.cannot_run(plan_.missing->program, plan_.missing->error, "nothing was acquired",
                           teller(request_.name));

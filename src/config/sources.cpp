@@ -149,6 +149,8 @@ std::vector<RedisUrl*> lock_servers(StoreUrl& url) {
   std::vector<RedisUrl*> servers;
   if (auto* const cluster = std::get_if<ClusterUrl>(&url))
     for (RedisUrl& node : cluster->nodes) servers.push_back(&node);
+  if (auto* const redlock = std::get_if<RedlockUrl>(&url))
+    for (RedisUrl& server : redlock->servers) servers.push_back(&server);
   return servers;
 }
 

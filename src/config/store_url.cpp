@@ -4,7 +4,6 @@
 #include <sys/un.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <string_view>
 
@@ -12,7 +11,6 @@ namespace klock {
 namespace {
 
 constexpr std::string_view k_hidden = "***";
-constexpr std::array<std::string_view, 1> k_planned{"redlock"};
 constexpr std::uint16_t k_sentinel_port = 26379;
 
 // What is wrong with a URL, without any part of it.
@@ -207,6 +205,32 @@ Parsed parse_cluster(std::string_view rest) {
   return url;
 }
 
+// A server that is named twice would have two votes.
+Parsed parse_redlock(std::string_view rest) {
+  if (std::count(rest.begin(), rest.end(), '@') > 1) return several_logins();
+  RedisUrl like;
+  const auto place = take_place(rest, like);
+  if (!place) return tl::unexpected<Wrong>(place.error());
+  if (!place->path.empty()) {
+    const std::optional<int> database = parse_database(place->path);
+    if (!database) return malformed("after the hosts only /DB, a number, is understood");
+    like.database = *database;
+  }
+  RedlockUrl url;
+  if (const std::string wrong = take_endpoints(place->hosts, like, url.servers); !wrong.empty())
+    return malformed(wrong);
+  for (auto one = url.servers.begin(); one != url.servers.end(); ++one)
+    if (std::any_of(url.servers.begin(), one, [&](const RedisUrl& other) {
+          return other.host == one->host && other.port == one->port;
+        }))
+      return malformed("a server is named twice");
+  if (url.servers.size() < k_fewest_redlock_servers)
+    return malformed("a majority of fewer than " + std::to_string(k_fewest_redlock_servers) +
+                         " servers is no better than one server",
+                     "name three or five independent ones, or use redis://");
+  return url;
+}
+
 bool is_master_name(std::string_view name) {
   return !name.empty() && name.size() <= 200 && std::none_of(name.begin(), name.end(), [](char c) {
     return is_control(c) || std::string_view(" /?#%").find(c) != std::string_view::npos;
@@ -269,18 +293,18 @@ Parsed parse(const std::string& text) {
   if (const auto rest = after(whole, "redis-cluster://")) return parse_cluster(*rest);
   if (const auto rest = after(whole, "rediss-cluster://")) return with_tls(parse_cluster(*rest));
   if (const auto rest = after(whole, "unix://")) return parse_socket(*rest);
-  const std::string_view scheme = scheme_of(text);
-  if (std::find(k_planned.begin(), k_planned.end(), scheme) != k_planned.end())
-    return malformed(std::string(scheme) + ": is not supported yet");
-  return malformed("it begins with no scheme that klock knows",
-                   "use local:, unix://, redis://, redis-sentinel://, redis-cluster://, or rediss for redis");
+  if (const auto rest = after(whole, "redlock://")) return parse_redlock(*rest);
+  return malformed(
+      "it begins with no scheme that klock knows",
+      "use local:, unix://, redis://, redis-sentinel://, redis-cluster:// (or rediss for redis), "
+      "or redlock://");
 }
 
 // A part before '@' without a colon is hidden too: it may be a password whose colon was forgotten.
 std::string redact_well_formed(std::string_view text) {
   const std::size_t start = text.find("://");
   const std::size_t at = text.rfind('@');
-  if (!text.starts_with("redis") || at == std::string_view::npos) return std::string(text);
+  if (!text.starts_with("red") || at == std::string_view::npos) return std::string(text);
   const std::string_view login = text.substr(start + 3, at - start - 3);
   const std::size_t colon = login.find(':');
   std::string shown(text.substr(0, start + 3));
@@ -324,6 +348,8 @@ std::vector<RedisUrl*> servers_of(StoreUrl& url) {
   }
   if (auto* const cluster = std::get_if<ClusterUrl>(&url))
     for (RedisUrl& node : cluster->nodes) servers.push_back(&node);
+  if (auto* const redlock = std::get_if<RedlockUrl>(&url))
+    for (RedisUrl& server : redlock->servers) servers.push_back(&server);
   return servers;
 }
 

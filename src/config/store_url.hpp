@@ -58,14 +58,20 @@ struct ClusterUrl {
   std::vector<RedisUrl> nodes;  // some of its servers, at least one, all with the same login
 };
 
-using StoreUrl = std::variant<LocalUrl, RedisUrl, SentinelUrl, ClusterUrl>;
+// Independent servers of which a majority decides.
+struct RedlockUrl {
+  std::vector<RedisUrl> servers;  // at least k_fewest_redlock_servers, all different, with the same login
+};
+inline constexpr std::size_t k_fewest_redlock_servers = 3;
+
+using StoreUrl = std::variant<LocalUrl, RedisUrl, SentinelUrl, ClusterUrl, RedlockUrl>;
 
 // Parses `local:[/dir]`, `redis://[user[:password]@]host[:port][/db]`, `unix:///path.sock[?db=N]`,
 // `redis-sentinel://[user[:password]@]host[:port],.../master[/db]`,
-// `redis-cluster://[user[:password]@]host[:port],...`; `rediss` instead of `redis` is with TLS, of which the
-// URL says nothing more. User and password are percent-decoded; Sentinels have others. Errors (usage): a
-// malformed URL, an unknown scheme, port 0, with the redacted URL and the reason. Schemes that are planned
-// (redlock) are refused by name.
+// `redis-cluster://[user[:password]@]host[:port],...`, `redlock://[user[:password]@]host[:port],...[/db]`;
+// `rediss` instead of `redis` is with TLS, of which the URL says nothing more. User and password are
+// percent-decoded; Sentinels have others. Errors (usage): a malformed URL, an unknown scheme, port 0, too few
+// or equal servers of a Redlock, with the redacted URL and the reason.
 Result<StoreUrl> parse_store_url(const std::string& text);
 
 // Every server that the URL tells how to reach, also the one whose host is to be found out.

@@ -15,6 +15,7 @@ class RecordingStore final : public LockStore {
 
   std::string describe() const override { return inner().describe(); }
   bool has_leases() const override { return inner().has_leases(); }
+  Status accepts(const Claim& claim) const override { return inner().accepts(claim); }
   std::unique_ptr<LockSession> session(Claim claim) override {
     return std::make_unique<RecordingSession>(recorder_, std::move(claim));
   }

@@ -24,6 +24,7 @@ struct Holder {
   bool foreign = false;                    // not klock's; `what` says what is known
   std::string what;                        // foreign: "string \"abc\"", "hash with 1 field", ...
   std::string client;                      // foreign: the programs that write such locks; a guess, "": none
+  std::size_t servers = 0;                 // that have it, of several independent ones (LockState::servers)
 };
 
 struct Waiter {
@@ -42,6 +43,8 @@ struct LockState {
   std::size_t slots = 0;  // of Mode::slots: how many may hold at once; 0: unknown
   std::vector<Holder> holders;
   std::vector<Waiter> waiters;  // in order of arrival
+  std::size_t servers = 0;      // of which the store's majority is one; 0: it is not made of several
+  std::size_t answered = 0;     // that many of them
 };
 
 // Someone's order to end a hold.

@@ -158,6 +158,13 @@ class LockStore {
   // False: a hold ends with the processes that keep it; no lease, no renewal (the ttl means nothing).
   virtual bool has_leases() const = 0;
 
+  // Whether this store can give what is claimed, as far as that is known without asking it: to be called
+  // before anything is touched. Errors: usage, with the reason.
+  virtual Status accepts(const Claim& claim) const {
+    (void)claim;
+    return {};
+  }
+
   virtual std::unique_ptr<LockSession> session(Claim claim) = 0;
 
   virtual Result<LockState> inspect(const LockName& lock, Instant deadline, Interrupt interrupt) = 0;

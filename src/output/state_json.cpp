@@ -48,6 +48,7 @@ Json holder_json(const Holder& holder) {
       {"fence", holder.fence != 0 ? Json(holder.fence) : Json(nullptr)},
       {"cooldown", holder.cooldown},
       {"foreign", holder.foreign}};
+  if (holder.servers != 0) json["servers"] = holder.servers;
   if (!holder.foreign) return json;
   json["what"] = text_or_null(holder.what);
   json["client"] = text_or_null(holder.client);
@@ -72,6 +73,7 @@ Json lock_json(const LockState& state, const std::string& store) {
       {"slots", state.slots != 0 ? Json(state.slots) : Json(nullptr)},
       {"holders", Json::array()},
       {"waiters", Json::array()}};
+  if (state.servers != 0) json["servers"] = {{"configured", state.servers}, {"answered", state.answered}};
   for (const Holder& holder : state.holders) json["holders"].push_back(holder_json(holder));
   for (const Waiter& waiter : state.waiters) json["waiters"].push_back(waiter_json(waiter));
   return json;

@@ -45,13 +45,26 @@ std::string summary(const LockState& state) {
   return {};
 }
 
-std::string holder_lines(const Holder& holder) {
+// Of a store of several servers, how many have it; empty of any other.
+std::string spread(const Holder& holder, const LockState& state) {
+  if (state.servers == 0) return {};
+  return ", on " + std::to_string(holder.servers) + " of " + std::to_string(state.servers) + " servers";
+}
+
+// Likewise, if some are silent.
+std::string silence(const LockState& state) {
+  if (state.answered == state.servers) return {};
+  return ", " + std::to_string(state.answered) + " of " + std::to_string(state.servers) + " servers answer";
+}
+
+std::string holder_lines(const Holder& holder, const LockState& state) {
   if (holder.cooldown)
     return "  kept taken by --min-hold after " + describe_holder(holder) +
            "\n    free again: " + time_left(holder) + "\n";
   std::string details = time_left(holder);
   if (!holder.id.empty()) details = "id " + escape_text(holder.id, 64) + ", " + details;
   if (holder.fence != 0) details += ", fence " + std::to_string(holder.fence);
+  details += spread(holder, state);
   return "  held by " + describe_holder(holder) + "\n    " + details + "\n";
 }
 
@@ -64,12 +77,12 @@ std::string waiter_line(const Waiter& waiter, std::size_t place) {
 }
 
 std::string lock_text(const LockState& state, const std::string& store) {
-  std::string text = escape_text(state.lock.name) + ": " + summary(state);
+  std::string text = escape_text(state.lock.name) + ": " + summary(state) + silence(state);
   if (state.occupancy == Occupancy::free && state.waiters.empty()) return text + "\n";
   if (!store.empty()) text += " (" + terminal_safe(store) + ")";
   text += "\n";
   for (const Holder& holder : state.holders)
-    text += state.occupancy == Occupancy::held ? holder_lines(holder)
+    text += state.occupancy == Occupancy::held ? holder_lines(holder, state)
                                                : "  free again: " + time_left(holder) + "\n";
   std::size_t place = 0;
   for (const Waiter& waiter : state.waiters) text += waiter_line(waiter, ++place);

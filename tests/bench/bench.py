@@ -18,6 +18,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 from support import many  # noqa: E402
 from support.clusters import Cluster  # noqa: E402
+from support.independent import Independent  # noqa: E402
 from support.proc import children, guard_of, group, command_of, wait_until  # noqa: E402
 from support.sentinels import NAME, Sentinel  # noqa: E402
 from support.servers import RedisServer  # noqa: E402
@@ -118,15 +119,18 @@ def wrap(bench):
     (bench.directory / "cluster").mkdir()
     cluster = Cluster(bench.directory / "cluster", replicas=False)
     bench.started += [server.popen for server in cluster.servers]
-    urls = {"klock sentinel": f"redis-sentinel://127.0.0.1:{sentinel.port}/{NAME}", "klock cluster": cluster.url}
+    independent = Independent(bench.directory)
+    bench.started += [server.popen for server in independent.servers]
+    urls = {"klock sentinel": f"redis-sentinel://127.0.0.1:{sentinel.port}/{NAME}", "klock cluster": cluster.url,
+            **{f"klock redlock {count}": independent.url_of(count) for count in (3, 5)}}
     run = lambda url: lambda name: [bench.klock, "run", "--url", url, name, "--"]
     tools = {**bench.tools, **{name: run(url) for name, url in urls.items()}}
     medians = wall(bench, {"true": [true], **{name: [*tool("wrap"), true] for name, tool in tools.items()}}, rounds, runs)
     floor = lambda name: "floor local" if "local" in name or name == "flock" else "floor redis"
     rows = [[name, statistics.median(medians[name]), min(medians[name]), median_ratio(medians, name, "flock"),
-             median_ratio(medians, name, floor(name))] for name in medians]
+             median_ratio(medians, name, floor(name)), median_ratio(medians, name, "klock redis")] for name in medians]
     bench.report("wrap", f"`X NAME true`, {rounds} interleaved rounds of {runs}",
-                 ["tool", "median ms", "best ms", "/flock", "/floor"], rows)
+                 ["tool", "median ms", "best ms", "/flock", "/floor", "/klock redis"], rows)
 
 
 def modes(bench):

@@ -15,6 +15,7 @@ namespace klock::test {
 namespace {
 
 // What only stores with leases, on a server that can stall, have to promise.
+class QueueConformance : public StoreConformance {};  // a Redlock has none
 class LeaseConformance : public StoreConformance {};
 
 TEST_P(StoreConformance, FreeLockIsTakenAndReleased) {
@@ -224,7 +225,7 @@ TEST_P(StoreConformance, AwaitNewsTimesOut) {
   EXPECT_LT(BootClock::now(), until + milliseconds(500));
 }
 
-TEST_P(StoreConformance, ReleaseWakesTheWaiter) {
+TEST_P(QueueConformance, ReleaseWakesTheWaiter) {
   auto mine = session();
   ASSERT_TRUE(take(*mine));
   auto waiting = session();
@@ -239,7 +240,7 @@ TEST_P(StoreConformance, ReleaseWakesTheWaiter) {
   EXPECT_TRUE(is_busy(*mine));
 }
 
-TEST_P(StoreConformance, QueueIsInOrderOfArrival) {
+TEST_P(QueueConformance, QueueIsInOrderOfArrival) {
   auto mine = session();
   ASSERT_TRUE(take(*mine));
   std::vector<std::unique_ptr<LockSession>> waiting;
@@ -262,7 +263,7 @@ TEST_P(StoreConformance, QueueIsInOrderOfArrival) {
   EXPECT_EQ(look().occupancy, Occupancy::free);
 }
 
-TEST_P(StoreConformance, WithdrawnWaiterIsOutOfTheQueue) {
+TEST_P(QueueConformance, WithdrawnWaiterIsOutOfTheQueue) {
   auto mine = session();
   ASSERT_TRUE(take(*mine));
   auto first = session();
@@ -275,7 +276,7 @@ TEST_P(StoreConformance, WithdrawnWaiterIsOutOfTheQueue) {
   EXPECT_TRUE(take(*second, seconds(1)));
 }
 
-TEST_P(StoreConformance, WithdrawalGivesAGrantOn) {  // granted at the moment of giving up
+TEST_P(QueueConformance, WithdrawalGivesAGrantOn) {  // granted at the moment of giving up
   auto mine = session();
   ASSERT_TRUE(take(*mine));
   auto first = session();
@@ -356,7 +357,7 @@ TEST_P(StoreConformance, RemovalIsLossAndTellsWho) {
   EXPECT_EQ(removed->reason, "stuck");
 }
 
-TEST_P(StoreConformance, RemovalGivesTheLockToTheNextWaiter) {
+TEST_P(QueueConformance, RemovalGivesTheLockToTheNextWaiter) {
   auto mine = session();
   ASSERT_TRUE(take(*mine));
   auto waiting = session();
@@ -431,11 +432,16 @@ TEST_P(StoreConformance, EightThreadsNeverOverlap) {
   EXPECT_EQ(look().occupancy, Occupancy::free);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, StoreConformance,
+INSTANTIATE_TEST_SUITE_P(Stores, QueueConformance,
                          testing::Values(k_local, k_redis, k_redis_socket, k_sentinel, k_cluster, k_tls),
                          by_place);
+INSTANTIATE_TEST_SUITE_P(Stores, StoreConformance,
+                         testing::Values(k_local, k_redis, k_redis_socket, k_sentinel, k_cluster, k_tls,
+                                         k_redlock),
+                         by_place);
 INSTANTIATE_TEST_SUITE_P(Stores, LeaseConformance,
-                         testing::Values(k_redis, k_redis_socket, k_sentinel, k_cluster, k_tls), by_place);
+                         testing::Values(k_redis, k_redis_socket, k_sentinel, k_cluster, k_tls, k_redlock),
+                         by_place);
 
 }  // namespace
 }  // namespace klock::test

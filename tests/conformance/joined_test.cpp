@@ -212,7 +212,8 @@ TEST_P(JoinedConformance, JoiningAndReleasingADetachedHoldExcludeEachOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, JoinedConformance,
-                         testing::Values(k_local, k_redis, k_sentinel, k_cluster, k_tls), by_place);
+                         testing::Values(k_local, k_redis, k_sentinel, k_cluster, k_tls, k_redlock),
+                         by_place);
 
 }  // namespace
 }  // namespace klock::test

@@ -8,6 +8,7 @@
 #include "support/self_signed.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -150,6 +151,30 @@ class ClusterPlace : public Place {
   std::vector<std::unique_ptr<RedisServer>> servers_;
 };
 
+class RedlockPlace : public Place {
+ public:
+  std::string url() const override {
+    std::string hosts;
+    for (const RedisServer& server : servers_)
+      hosts += (hosts.empty() ? "" : ",") + std::string("127.0.0.1:") + std::to_string(server.port());
+    return "redlock://" + hosts;
+  }
+  void lose_record(const std::string& key) override {
+    long long lost = 0;
+    for (RedisServer& server : servers_) lost += server.number({"DEL", key});
+    if (lost < 2) throw std::runtime_error("no such key: " + key);
+  }
+  void stall() override {
+    for (RedisServer& server : servers_) server.freeze();
+  }
+  void resume() override {
+    for (RedisServer& server : servers_) server.thaw();
+  }
+
+ private:
+  std::array<RedisServer, 3> servers_;
+};
+
 struct PlaceMaker {
   const char* name;
   std::unique_ptr<Place> (*make)();
@@ -163,6 +188,7 @@ inline const PlaceMaker k_redis{"Redis", [] { return std::unique_ptr<Place>(new 
 inline const PlaceMaker k_tls{"Tls", [] { return std::unique_ptr<Place>(new TlsPlace); }};
 inline const PlaceMaker k_sentinel{"Sentinel", [] { return std::unique_ptr<Place>(new SentinelPlace); }};
 inline const PlaceMaker k_cluster{"Cluster", [] { return std::unique_ptr<Place>(new ClusterPlace); }};
+inline const PlaceMaker k_redlock{"Redlock", [] { return std::unique_ptr<Place>(new RedlockPlace); }};
 inline const PlaceMaker k_redis_socket{"RedisSocket",
                                        [] { return std::unique_ptr<Place>(new RedisPlace(true)); }};
 

@@ -139,9 +139,10 @@ TEST_P(RenewalConformance, WithoutALeaseThereIsNothingToExtend) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, RenewalConformance,
-                         testing::Values(k_local, k_redis, k_sentinel, k_cluster, k_tls), by_place);
+                         testing::Values(k_local, k_redis, k_sentinel, k_cluster, k_tls, k_redlock),
+                         by_place);
 INSTANTIATE_TEST_SUITE_P(Stores, LeaseRenewalConformance,
-                         testing::Values(k_redis, k_sentinel, k_cluster, k_tls), by_place);
+                         testing::Values(k_redis, k_sentinel, k_cluster, k_tls, k_redlock), by_place);
 
 }  // namespace
 }  // namespace klock::test

@@ -174,5 +174,19 @@ TEST_F(StateText, ListIsAligned) {
       << "four columns wide";
 }
 
+TEST_F(StateText, OfSeveralServersTellsHowManyHaveIt) {
+  EXPECT_EQ(status_text({held}, "redis://h").find("servers"), std::string::npos);
+  EXPECT_FALSE(parsed({held})[0].contains("servers"));
+  held.servers = 5;
+  held.answered = 4;
+  held.holders[0].servers = 3;
+  const std::string text = status_text({held}, "redlock://h");
+  EXPECT_NE(text.find("import: held, exclusive, 4 of 5 servers answer"), std::string::npos) << text;
+  EXPECT_NE(text.find("on 3 of 5 servers"), std::string::npos) << text;
+  const Json json = parsed({held})[0];
+  EXPECT_EQ(json["servers"]["answered"], 4);
+  EXPECT_EQ(json["holders"][0]["servers"], 3);
+}
+
 }  // namespace
 }  // namespace klock

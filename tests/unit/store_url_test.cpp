@@ -228,12 +228,27 @@ TEST(StoreUrl, RefusesWhatIsMalformed) {
   EXPECT_FALSE(parse_store_url("unix:///" + std::string(200, 'x')).has_value());
 }
 
-TEST(StoreUrl, RefusesPlannedSchemesByName) {
-  for (const char* scheme : {"redlock"}) {
-    const auto url = parse_store_url(std::string(scheme) + "://h1:1,h2:2");
-    ASSERT_FALSE(url.has_value());
-    EXPECT_NE(url.error().what.find(std::string(scheme) + ": is not supported yet"), std::string::npos)
-        << url.error().what;
+TEST(StoreUrl, Redlock) {
+  const auto url = parse_store_url("redlock://alice:s3cret@h1:1,[::1]:2,h3/4");
+  ASSERT_TRUE(url.has_value()) << url.error().what;
+  const auto& servers = std::get<RedlockUrl>(*url).servers;
+  ASSERT_EQ(servers.size(), 3U);
+  EXPECT_EQ(servers[0].host, "h1");
+  EXPECT_EQ(servers[1].port, 2);
+  EXPECT_EQ(servers[2].port, 6379);
+  for (const RedisUrl& server : servers) {
+    EXPECT_EQ(server.user, "alice");
+    EXPECT_EQ(server.password.reveal(), "s3cret");
+    EXPECT_EQ(server.database, 4);
+  }
+}
+
+TEST(StoreUrl, ARedlockNeedsDifferentServersAndEnough) {
+  for (const char* text : {"redlock://h1:1,h2:2", "redlock://h1:1", "redlock://h1:1,h2:2,h1:1",
+                           "redlock://h1,h2,h3/x", "redlock://a@h1,b@h2,c@h3", "redlock://"}) {
+    const auto url = parse_store_url(text);
+    ASSERT_FALSE(url.has_value()) << text;
+    EXPECT_EQ(url.error().kind, ErrorKind::usage) << text;
   }
 }
 
@@ -244,6 +259,7 @@ TEST(RedactUrl, ShowsEverythingButThePassword) {
   EXPECT_EQ(redact_url("redis://db1:6379/1"), "redis://db1:6379/1");
   EXPECT_EQ(redact_url("rediss://alice:s3cret@db1:1/2"), "rediss://alice:***@db1:1/2");
   EXPECT_EQ(redact_url("rediss-sentinel://a:s3cret@s1,s2/m"), "rediss-sentinel://a:***@s1,s2/m");
+  EXPECT_EQ(redact_url("redlock://a:s3cret@h1,h2,h3/1"), "redlock://a:***@h1,h2,h3/1");
   EXPECT_EQ(redact_url("redis://[::1]:6379/1"), "redis://[::1]:6379/1");
   EXPECT_EQ(redact_url("unix:///run/redis.sock?db=3"), "unix:///run/redis.sock?db=3");
   EXPECT_EQ(redact_url("local:/srv"), "local:/srv");

@@ -47,7 +47,8 @@ Session::Session(const Site& site, const std::string& prefix, Claim claim)
       client_(site, keys_.key, keys_.channel(claim_.token.id())) {}
 
 ScriptCall Session::acquire_call(How how) {
-  const char* word = how == How::enqueue ? "enqueue" : how == How::once ? "once" : "claim";
+  constexpr std::array<const char*, 4> k_words{"enqueue", "once", "claim", "vote"};
+  const char* word = k_words.at(static_cast<std::size_t>(how));
   ScriptCall call{scripts::k_acquire,
                   keys_.own(once_key_),
                   keys_.common(),
@@ -251,11 +252,16 @@ const char* Session::whose() const {
   return !tried_ && claim_.by_token ? "other" : "own";
 }
 
+std::string_view Session::reclaim() const {
+  if (one_of_several_ && !has_joined()) return adds_ ? "3" : "2";
+  return claim_.reclaim ? "1" : "0";
+}
+
 ScriptCall Session::renew_call(std::string_view ttl) {
   return {scripts::k_renew,
           keys_.own(),
           keys_.common(),
-          {token_, ttl, fence_, claim_.reclaim ? "1" : "0", hold_mode_, details_,
+          {token_, ttl, fence_, reclaim(), hold_mode_, details_,
            has_joined() ? claim_.token.value : std::string_view(), entry_state(claim_), whose()},
           client_.subscribed(),
           false};
@@ -306,12 +312,13 @@ Result<Renewal> Session::renewal(const Reply& answer) {
 
 Io<Released> Session::release_once(Instant deadline, Interrupt interrupt) {
   const bool retry = std::exchange(release_sent_, true);
-  const ScriptCall call{scripts::k_release,
-                        keys_.own(once_key_),
-                        keys_.common(),
-                        {claim_.token.value, claim_.reclaim ? "1" : "0", marker_, keep_, whose(), min_hold_,
-                         event_name(end_of_waiter_), end_reason_, fence_, mode_, details_},
-                        false};
+  const ScriptCall call{
+      scripts::k_release,
+      keys_.own(once_key_),
+      keys_.common(),
+      {claim_.token.value, silent_ ? "0" : reclaim(), marker_, keep_, whose(), min_hold_,
+       silent_ ? std::string_view() : event_name(end_of_waiter_), end_reason_, fence_, mode_, details_},
+      false};
   KLOCK_TRY(answer, client_.call_in_order(call, deadline, interrupt));
   if (answer.text_at(0) == "asked") return await_end(deadline, interrupt);
   // Of a release whose answer was lost only this much can be known: the hold is over.
@@ -357,7 +364,7 @@ void Session::explain_end(EventKind of_waiter, std::string reason) {
 }
 
 void Session::note_lost(const std::string& reason) {
-  if (loss_told_ || has_joined()) return;  // of a joined hold its holder tells
+  if ((loss_told_ && !one_of_several_) || has_joined()) return;  // of a joined hold its holder tells
   explain_end(EventKind::lost, reason);
   withdraw(BootClock::now() + k_note_time);
 }

@@ -13,7 +13,8 @@
 namespace klock::redis {
 
 // LockSession over the Redis server in charge: see scripts/acquire.lua, renew.lua and release.lua for what is
-// atomic.
+// atomic. Also the part of one server where several independent ones decide by majority (store/redlock): then
+// the calls of the second group take the place of begin(), attempt() and withdraw().
 class Session final : public LockSession {
  public:
   Session(const Site& site, const std::string& prefix, Claim claim);
@@ -30,16 +31,33 @@ class Session final : public LockSession {
   void explain_end(EventKind of_waiter, std::string reason) override;
   void note_lost(const std::string& reason) override;
 
+  // This server's vote for us: like attempt() without a place in the queue, and nothing is logged. From then
+  // on a renewal logs no loss, as one server does not make it.
+  Result<Attempt> vote(Instant deadline, Interrupt interrupt);
+  // Before renew() and release() of what the majority has given us with this fence, as settle() may not have
+  // come to this server. `adds`: renew() also adds the hold where the server has nothing of it, nor of one
+  // that came later (Renewed::reclaimed).
+  void hold_as(std::uint64_t fence, bool adds);
+  // The majority has given us the lock: notes its fence and that it was acquired after `waited`. False: this
+  // server has nothing of ours.
+  Result<bool> settle(std::uint64_t fence, Milliseconds waited, Instant deadline, Interrupt interrupt);
+  // Gives a vote back that came to nothing, also one that is still on its way; logs nothing.
+  Result<Released> take_back(Instant deadline, Interrupt interrupt);
+  // Logs what happened to our claim while it waited.
+  Status note(EventKind kind, const std::string& reason, Milliseconds waited, Instant deadline,
+              Interrupt interrupt);
+
   const Claim& claim() const { return claim_; }
   // False: a call has found out that nothing of all this can be had here, and has done nothing.
   bool may_run_scripts() const { return client_.may_run_scripts(); }
 
  private:
-  enum class How { enqueue, once, claim };
+  enum class How { enqueue, once, claim, vote };
 
   ScriptCall acquire_call(How how);
   ScriptCall renew_call(std::string_view ttl);
   const char* whose() const;
+  std::string_view reclaim() const;
   bool has_joined() const { return token_ != claim_.token.value; }
   Result<Attempt> take(How how, Instant deadline, Interrupt interrupt);
   Io<void> check_replicas(Instant deadline, Interrupt interrupt);
@@ -73,7 +91,10 @@ class Session final : public LockSession {
   std::string min_hold_ = "0";                    // as far as it counts
   EventKind end_of_waiter_ = EventKind::gave_up;  // for the log
   std::string end_reason_;
-  bool loss_told_ = false;  // by the renewal that found it out
+  bool loss_told_ = false;       // by the renewal that found it out
+  bool one_of_several_ = false;  // servers; see vote()
+  bool adds_ = false;            // the hold, where the server does not have it
+  bool silent_ = false;          // the release is not logged
   std::optional<How> begun_;
   bool tried_ = false;    // else whatever hold our token has is kept by another process
   bool granted_ = false;  // told so, not claimed yet

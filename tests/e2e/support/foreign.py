@@ -39,12 +39,14 @@ KINDS = {
 NODE_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lock.js")
 
 
-def start_node(klock, server, library, key="job", ttl=20000, attempts=1):
-    """A program of support/lock.js, which locks with an npm library until its standard input ends."""
+def start_node(klock, servers, library, key="job", ttl=20000, attempts=1):
+    """A program of support/lock.js, which locks with an npm library until its standard input ends: on one server, or (a
+    list) on several."""
     modules = os.environ.get("KLOCK_NODE_MODULES", "")
     if not shutil.which("node") or not os.path.isdir(os.path.join(modules, library.split(",")[0])):
         pytest.skip(f"KLOCK_NODE_MODULES names no folder with {library} (tests/run installs it)")
-    return klock.start_program("node", NODE_PROGRAM, library, str(server.port), key, str(ttl), str(attempts),
+    ports = ",".join(str(server.port) for server in (servers if isinstance(servers, list) else [servers]))
+    return klock.start_program("node", NODE_PROGRAM, library, ports, key, str(ttl), str(attempts),
                                env={"NODE_PATH": modules}, stdin=subprocess.PIPE)
 
 

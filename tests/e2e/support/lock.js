@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// usage: node lock.js LIBRARY PORT KEY TTL ATTEMPTS
+// usage: node lock.js LIBRARY PORT[,PORT...] KEY TTL ATTEMPTS
 // Locks as programs with that library do, says so, and unlocks at the end of standard input.
-const [library, port, key, ttl, attempts] = process.argv.slice(2);
+const [library, ports, key, ttl, attempts] = process.argv.slice(2);
 const Redis = require('ioredis');
-const client = new Redis(+port, '127.0.0.1');
+const clients = ports.split(',').map(port => new Redis(+port, '127.0.0.1'));
+const [client] = clients;
+const disconnect = () => clients.forEach(each => each.disconnect());
 const say = error => console.log(`${error.name} ${error.message}`);
 
 // Both put a word of their own before the key, and renew the lock by themselves.
@@ -18,12 +20,12 @@ async function semaphore(kind, ...limit) {
 
 const libraries = {
   'redlock': async () => {
-    const lock = await new (require('redlock'))([client], {retryCount: attempts - 1, retryDelay: 50}).lock(key, +ttl);
+    const lock = await new (require('redlock'))(clients, {retryCount: attempts - 1, retryDelay: 50}).lock(key, +ttl);
     return () => lock.unlock();
   },
   '@sesamecare-oss/redlock': async () => {
     const {Redlock} = require('@sesamecare-oss/redlock');
-    const lock = await new Redlock([client], {retryCount: attempts - 1, retryDelay: 50}).acquire([key], +ttl);
+    const lock = await new Redlock(clients, {retryCount: attempts - 1, retryDelay: 50}).acquire([key], +ttl);
     return () => lock.release();
   },
   'redis-semaphore': () => semaphore('Mutex'),
@@ -32,6 +34,6 @@ const libraries = {
 
 libraries[library]().then(unlock => {
   console.log('locked');
-  process.stdin.on('end', () => unlock().then(() => console.log('unlocked')).catch(say).finally(() => client.disconnect()));
+  process.stdin.on('end', () => unlock().then(() => console.log('unlocked')).catch(say).finally(disconnect));
   process.stdin.resume();
-}).catch(error => { say(error); client.disconnect(); });
+}).catch(error => { say(error); disconnect(); });

@@ -1,8 +1,10 @@
--- Try, claim and look in one. ARGV: token, ttl(ms), enqueue|once|claim, our number in the queue (0: none yet),
+-- Try, claim and look in one. ARGV: token, ttl(ms), enqueue|once|claim|vote, our number in the queue (0: none yet),
 -- polls(0|1), mode, life of a waiter's entry(ms), details, most waiters ('': any number), state of the holder's entry,
 -- then the tokens of our ancestors' holds.
 -- {'held', fence}, {'joined', fence, left(ms), its token, its mode}, {'busy', number, ahead, wait(ms), holder, 'full'|''},
 -- {'completed', marker, left(ms)}, {'upgrade'}, or {'slots', their number}.
+-- vote: of several independent servers that decide by majority this one's part. It is no hold yet: the fence is only
+-- proposed (its entry has 0), and neither that nor the beginning is noted before settle.lua.
 local token, ttl, how, number = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local mode, life, details = ARGV[6], tonumber(ARGV[7]), ARGV[8]
 
@@ -27,9 +29,13 @@ local function hold(place)
   local holder = place and holder_of(token)
   local is_new = not holder
   if place then lease(token, place, ttl) end
-  if not holder then
+  local fence = holder and holder.fence
+  if not holder or fence == '0' then
     local last = tonumber(redis.call('GET', FENCE) or '0') or 0
-    holder = {since = now, fence = text(math.max(last + 1, now_us)), mode = mode, min_hold = 0,
+    fence = text(math.max(last + 1, now_us))
+  end
+  if not holder then
+    holder = {since = now, fence = how == 'vote' and '0' or fence, mode = mode, min_hold = 0,
               state = ARGV[10], details = details}
     if held == 'several' then
       redis.call('DEL', FENCE)
@@ -41,14 +47,14 @@ local function hold(place)
       drop_entries()
       redis.call('DEL', HOLDERS)
     end
-    redis.call('SET', FENCE, holder.fence, 'PX', '86400000')
+    if how ~= 'vote' then redis.call('SET', FENCE, fence, 'PX', '86400000') end
     -- Nobody needs the answer.
     redis.call('HGET', HOLDERS, token)
   end
   write_holder(token, holder, ttl)
   note_in_index(ttl)
-  if is_new then log('acquired', token, holder, {'waited', text(waited), 'ttl', ARGV[2]}) end
-  return {'held', holder.fence}
+  if is_new and how ~= 'vote' then log('acquired', token, holder, {'waited', text(waited), 'ttl', ARGV[2]}) end
+  return {'held', fence}
 end
 
 local function others_hold()

@@ -1,7 +1,8 @@
--- Ends a hold, a grant, a place in the queue, or our part in the hold that we joined. ARGV: token, reclaim(0|1), marker
--- ('': none), its life(ms), own|other (other: of a process that does not know yet), min_hold(ms), what to log (of a
--- waiter what has become of it; of a hold released: it ended by itself, lost: it is not ours any more as far as we know), why,
--- and for the latter our fence, mode and details.
+-- Ends a hold, a grant, a place in the queue, or our part in the hold that we joined. ARGV: token, reclaim(0|1; 2 and 3: one
+-- of several servers), marker ('': none), its life(ms), own|other (other: of a process that does not know yet),
+-- min_hold(ms), what to log (of a waiter what has become of it; of a hold released: it ended by itself, lost: it is not ours
+-- any more as far as we know; '': nothing, as for a vote that came to nothing), why, and for the latter our fence, mode and
+-- details.
 -- {'done'|'gone'|'not_mine'|'asked'}.
 -- The first write is always one that a full server accepts: then it accepts the others.
 local token, marker, whose = ARGV[1], ARGV[3], ARGV[5]
@@ -14,6 +15,8 @@ if ancestor then
   token = ancestor
 end
 local place, holder = place_of(token), holder_of(token)
+-- What settle.lua has told the beginning of has an end.
+if ARGV[7] == '' and not (holder and holder.fence ~= '0') then log = function() end end
 -- That of a run within counts for nothing.
 if holder and not ancestor then holder.min_hold = tonumber(ARGV[6]) end
 
@@ -94,8 +97,9 @@ end
 evict(token)
 mark()
 if place or (waiter and not holder) then log_it(waiter, request) end
--- A renewal of ours that is still on its way must not take the lock back.
-local fence = ARGV[2] == '1' and holder and tonumber(redis.call('GET', FENCE) or nil)
+-- A renewal of ours that is still on its way must not take the lock back, nor add it here.
+local last = tonumber(redis.call('GET', FENCE) or '0')
+local fence = ARGV[2] == '1' and holder and last > 0 and last or ARGV[2] > '1' and math.max(last, tonumber(ARGV[9]))
 if fence then redis.call('SET', FENCE, text(fence + 1), 'PX', '86400000') end
 if whose == 'other' and place then tell_released() end
 hand_over()

@@ -1,5 +1,6 @@
--- ARGV: token, ttl(ms; 0: confirm only), fence, reclaim(0|1), mode, details, the token of a run that has joined this hold
--- ('': it is our own), state of the holder's entry, own|other (other: of a process that does not know yet).
+-- ARGV: token, ttl(ms; 0: confirm only), fence, reclaim(0|1; 2: one of several servers; 3: likewise, and add it), mode,
+-- details, the token of a run that has joined this hold ('': it is our own), state of the holder's entry, own|other (other: of
+-- a process that does not know yet).
 -- {'renewed'|'reclaimed'|'gone', request, left(ms), 'joined'|''} or {'not_mine', request, pttl, holder}; request is '' if
 -- there is none; joined: what was confirmed by the token of a run that has joined it.
 local token, ttl, fence, mode, joiner = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[5], ARGV[7]
@@ -20,7 +21,7 @@ local mine = {mode = mode, fence = fence, details = ARGV[6]}
 
 -- What was removed was told by whoever removed it.
 local function tell_loss(reason)
-  if ttl == 0 or joiner ~= '' or ARGV[9] == 'other' or request ~= '' then return end
+  if ttl == 0 or joiner ~= '' or ARGV[9] == 'other' or request ~= '' or ARGV[4] > '1' then return end
   log_loss(token, fence, mine, reason)
 end
 
@@ -78,14 +79,19 @@ local function nobody_between()
   return false
 end
 
+-- One of several servers has not had it, or has lost it, and what they decide is decided elsewhere: it is added here as
+-- long as this server knows of no hold that came later, nor of the release of this one.
+local function nobody_later() return held == 'none' and (tonumber(last) or 0) <= tonumber(fence) end
+
+local takes_back = (ARGV[4] == '1' and nobody_between()) or (ARGV[4] == '3' and nobody_later())
 -- What was removed on purpose stays removed.
-if ARGV[4] == '1' and ttl > 0 and request == '' and nobody_between() then
+if takes_back and ttl > 0 and request == '' then
   lease(token, place_for(mode), ttl)
   redis.call('SET', FENCE, text(math.max(tonumber(last) or 0, tonumber(fence))), 'PX', '86400000')
   hold(ttl)
   if joiner ~= '' then note_join(token, place_for(mode), joiner, ttl) end
   note_in_index(ttl)
-  log('reclaimed', token, mine)
+  if ARGV[4] == '1' then log('reclaimed', token, mine) end
   return {'reclaimed', request, text(ttl)}
 end
 tell_loss('nothing is held with its token')

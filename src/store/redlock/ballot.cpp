@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "store/redlock/ballot.hpp"
+
+#include <array>
+
+namespace klock::redlock {
+namespace {
+
+// Those that the user can do something about, most certain first.
+constexpr std::array<ErrorKind, 3> k_weighty{ErrorKind::refused, ErrorKind::config, ErrorKind::system};
+
+}  // namespace
+
+Error no_quorum(const std::vector<std::string>& servers, const std::vector<std::optional<Error>>& errors) {
+  const std::size_t quorum = quorum_of(servers.size());
+  const auto of_kind = [&](ErrorKind kind) {
+    return static_cast<std::size_t>(std::count_if(
+        errors.begin(), errors.end(), [&](const auto& error) { return error && error->kind == kind; }));
+  };
+  ErrorKind kind = of_kind(ErrorKind::not_ready) > 0 && of_kind(ErrorKind::unreachable) == 0
+                       ? ErrorKind::not_ready
+                       : ErrorKind::unreachable;
+  for (const ErrorKind weighty : k_weighty)
+    if (servers.size() - of_kind(weighty) < quorum) {
+      kind = weighty;
+      break;
+    }
+  const auto answered = static_cast<std::size_t>(std::count(errors.begin(), errors.end(), std::nullopt));
+  std::string what = "only " + std::to_string(answered) + " of " + std::to_string(servers.size()) +
+                     (kind == ErrorKind::refused ? " servers let us in, " : " servers answered, ") +
+                     std::to_string(quorum) + " are needed";
+  const auto told = std::find_if(errors.begin(), errors.end(), [&](const auto& error) {
+    return error && error->kind == kind && !error->what.empty();
+  });
+  std::string hint;
+  if (told != errors.end()) {
+    what += "; " + servers[static_cast<std::size_t>(told - errors.begin())] + ": " + (*told)->what;
+    hint = (*told)->hint;
+  }
+  return Error{kind, std::move(what), std::move(hint)};
+}
+
+}  // namespace klock::redlock

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "store/redlock/worker.hpp"
+
+#include <signal.h>
+
+#include <chrono>
+#include <system_error>
+
+namespace klock::redlock {
+namespace {
+
+// A hold asks several times within a moment.
+constexpr auto k_linger = std::chrono::milliseconds(20);
+
+// Signals are the main thread's business.
+class AllBlocked {
+ public:
+  AllBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  AllBlocked(const AllBlocked&) = delete;
+  AllBlocked& operator=(const AllBlocked&) = delete;
+  ~AllBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+bool Worker::post(std::function<void()> task) {
+  std::unique_lock lock(mutex_);
+  tasks_.push_back(std::move(task));
+  if (running_) {
+    lock.unlock();
+    news_.notify_one();
+    return true;
+  }
+  if (thread_.joinable()) thread_.join();  // it has nothing more to do
+  try {
+    const AllBlocked blocked;
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {
+    tasks_.pop_back();
+    return false;
+  }
+  running_ = true;
+  return true;
+}
+
+void Worker::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    news_.wait_for(lock, k_linger, [this] { return stopping_ || !tasks_.empty(); });
+    if (tasks_.empty()) break;
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    lock.lock();
+  }
+  running_ = false;
+}
+
+void Worker::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  news_.notify_one();
+  if (thread_.joinable()) thread_.join();
+  stopping_ = false;
+}
+
+}  // namespace klock::redlock

@@ -87,7 +87,7 @@ _klock_value() {
     --if-unavailable) _klock_reply "$current" fail wait local run ;;
     --signal) _klock_reply "$current" TERM INT QUIT HUP USR1 USR2 KILL ;;
     --url)
-      _klock_reply "$current" local: redis:// rediss:// unix:// redis-sentinel:// rediss-sentinel:// redis-cluster:// rediss-cluster:// redlock://
+      _klock_reply "$current" local: redis:// rediss:// unix:// redis-sentinel:// rediss-sentinel:// redis-cluster:// rediss-cluster:// redlock:// redlocks://
       compopt -o nospace 2>/dev/null
       ;;
     --shell) _klock_reply "$current" sh fish ;;

@@ -118,7 +118,7 @@ complete -c klock -n '__klock_word watch 0' -a '(__klock_names)' -d Lock
 complete -c klock -n '__klock_word force-release 0' -a '(__klock_names)' -d Lock
 complete -c klock -n __klock_command -a '(__klock_complete_command)'
 
-complete -c klock -n __klock_options -l url -x -a 'local: redis:// rediss:// unix:// redis-sentinel:// rediss-sentinel:// redis-cluster:// rediss-cluster:// redlock://' -d 'The store'
+complete -c klock -n __klock_options -l url -x -a 'local: redis:// rediss:// unix:// redis-sentinel:// rediss-sentinel:// redis-cluster:// rediss-cluster:// redlock:// redlocks://' -d 'The store'
 complete -c klock -n __klock_options -l config -rF -d 'Read this configuration file and no other'
 complete -c klock -n __klock_options -l prefix -x -d 'Put this in front of the name to make the key'
 complete -c klock -n __klock_options -l sentinel-user -x -d 'How to log in to the Sentinels'

@@ -294,10 +294,11 @@ Parsed parse(const std::string& text) {
   if (const auto rest = after(whole, "rediss-cluster://")) return with_tls(parse_cluster(*rest));
   if (const auto rest = after(whole, "unix://")) return parse_socket(*rest);
   if (const auto rest = after(whole, "redlock://")) return parse_redlock(*rest);
+  if (const auto rest = after(whole, "redlocks://")) return with_tls(parse_redlock(*rest));
   return malformed(
       "it begins with no scheme that klock knows",
-      "use local:, unix://, redis://, redis-sentinel://, redis-cluster:// (or rediss for redis), "
-      "or redlock://");
+      "use local:, unix://, redis://, redis-sentinel://, redis-cluster://, redlock://, or with TLS "
+      "rediss for redis, redlocks for redlock");
 }
 
 // A part before '@' without a colon is hidden too: it may be a password whose colon was forgotten.

@@ -69,9 +69,9 @@ using StoreUrl = std::variant<LocalUrl, RedisUrl, SentinelUrl, ClusterUrl, Redlo
 // Parses `local:[/dir]`, `redis://[user[:password]@]host[:port][/db]`, `unix:///path.sock[?db=N]`,
 // `redis-sentinel://[user[:password]@]host[:port],.../master[/db]`,
 // `redis-cluster://[user[:password]@]host[:port],...`, `redlock://[user[:password]@]host[:port],...[/db]`;
-// `rediss` instead of `redis` is with TLS, of which the URL says nothing more. User and password are
-// percent-decoded; Sentinels have others. Errors (usage): a malformed URL, an unknown scheme, port 0, too few
-// or equal servers of a Redlock, with the redacted URL and the reason.
+// `rediss` instead of `redis`, and `redlocks`, are with TLS, of which the URL says nothing more. User and
+// password are percent-decoded; Sentinels have others. Errors (usage): a malformed URL, an unknown scheme,
+// port 0, too few or equal servers of a Redlock, with the redacted URL and the reason.
 Result<StoreUrl> parse_store_url(const std::string& text);
 
 // Every server that the URL tells how to reach, also the one whose host is to be found out.

@@ -262,3 +262,16 @@ def test_node_redlock(store, site, first):
     waiter = store.start("run", "-w", "20", "--key", "job", "n", "--", "true")
     unlock(other)
     assert waiter.wait(30) == 0 and "unlocked" in other.out
+
+
+def test_a_minority_that_knows_of_a_holder_is_obeyed(store, site):
+    """Whoever would rather run without the lock when the store is away does not run beside him."""
+    holder = store.hold("n", "--ttl", "30s")
+    for server in site.servers[:3]:
+        server.kill()
+    done = store.run("run", "--if-unavailable", "run", "n", "--", "touch", "ran", timeout=60)
+    assert done.status == 69 and not os.path.exists(os.path.join(store.directory, "ran"))
+    holder.send(signal.SIGTERM)
+    holder.wait(60)
+    done = store.run("run", "--if-unavailable", "run", "m", "--", "touch", "ran", timeout=60)
+    assert done.status == 0 and os.path.exists(os.path.join(store.directory, "ran"))

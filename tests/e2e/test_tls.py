@@ -361,3 +361,22 @@ def test_sentinels(make_klock, tmp_path, authority):
         assert klock.run("run", "n", "--", "true", timeout=30).status == 0
     finally:
         site.end()
+
+
+def test_a_redlock(make_klock, make_redis, authority, stranger):
+    good = [make_redis(tls=authority.options()) for _ in range(2)]
+    servers = [*good, make_redis(tls=stranger.options())]
+    url = "redlocks://" + ",".join(f"127.0.0.1:{server.tls_port}" for server in servers)
+    klock = with_tls(make_klock(url), authority)
+    holder = klock.hold("n", "--ttl", "30s")
+    assert all(server.client().exists("klock:n") for server in good)
+    assert klock.state("n")["store"].startswith("redlocks://127.0.0.1:")
+    holder.send(signal.SIGTERM)
+    assert holder.wait() == 143 and klock.is_free("n")
+    good[0].kill()
+    done = klock.run("run", "n", "--", "true")
+    assert done.status == 69 and "only 1 of 3" in done.err
+    # Of those that are not trusted two are too many.
+    klock = make_klock(url)
+    klock.env["KLOCK_TLS_CA"] = str(stranger.ca)
+    refused(klock, "only 1 of 3", status=69)

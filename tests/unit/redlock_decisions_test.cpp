@@ -171,7 +171,7 @@ TEST(NoQuorum, IsRefusedOnlyWhereTheRefusalsPreventAMajority) {
   const Error no{ErrorKind::refused, "NOAUTH"};
   const Error away{ErrorKind::unreachable, "cannot connect"};
   EXPECT_EQ(no_quorum(names, {no, no, std::nullopt}).kind, ErrorKind::refused);
-  EXPECT_EQ(no_quorum(names, {no, away, std::nullopt}).kind, ErrorKind::unreachable);
+  EXPECT_EQ(no_quorum(names, {no, away, std::nullopt}).kind, ErrorKind::not_ready);
 }
 
 }  // namespace

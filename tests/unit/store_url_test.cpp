@@ -243,6 +243,12 @@ TEST(StoreUrl, Redlock) {
   }
 }
 
+TEST(StoreUrl, RedlockWithTls) {
+  const auto url = parse_store_url("redlocks://h1,h2,h3");
+  ASSERT_TRUE(url.has_value()) << url.error().what;
+  for (const RedisUrl& server : std::get<RedlockUrl>(*url).servers) EXPECT_TRUE(server.tls);
+}
+
 TEST(StoreUrl, ARedlockNeedsDifferentServersAndEnough) {
   for (const char* text : {"redlock://h1:1,h2:2", "redlock://h1:1", "redlock://h1:1,h2:2,h1:1",
                            "redlock://h1,h2,h3/x", "redlock://a@h1,b@h2,c@h3", "redlock://"}) {
@@ -260,6 +266,7 @@ TEST(RedactUrl, ShowsEverythingButThePassword) {
   EXPECT_EQ(redact_url("rediss://alice:s3cret@db1:1/2"), "rediss://alice:***@db1:1/2");
   EXPECT_EQ(redact_url("rediss-sentinel://a:s3cret@s1,s2/m"), "rediss-sentinel://a:***@s1,s2/m");
   EXPECT_EQ(redact_url("redlock://a:s3cret@h1,h2,h3/1"), "redlock://a:***@h1,h2,h3/1");
+  EXPECT_EQ(redact_url("redlocks://a:s3cret@h1,h2,h3/1"), "redlocks://a:***@h1,h2,h3/1");
   EXPECT_EQ(redact_url("redis://[::1]:6379/1"), "redis://[::1]:6379/1");
   EXPECT_EQ(redact_url("unix:///run/redis.sock?db=3"), "unix:///run/redis.sock?db=3");
   EXPECT_EQ(redact_url("local:/srv"), "local:/srv");

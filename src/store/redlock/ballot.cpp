@@ -17,9 +17,10 @@ Error no_quorum(const std::vector<std::string>& servers, const std::vector<std::
     return static_cast<std::size_t>(std::count_if(
         errors.begin(), errors.end(), [&](const auto& error) { return error && error->kind == kind; }));
   };
-  ErrorKind kind = of_kind(ErrorKind::not_ready) > 0 && of_kind(ErrorKind::unreachable) == 0
-                       ? ErrorKind::not_ready
-                       : ErrorKind::unreachable;
+  const bool somebody_says_no = std::any_of(errors.begin(), errors.end(), [](const auto& error) {
+    return error && error->kind != ErrorKind::unreachable;
+  });
+  ErrorKind kind = somebody_says_no ? ErrorKind::not_ready : ErrorKind::unreachable;
   for (const ErrorKind weighty : k_weighty)
     if (servers.size() - of_kind(weighty) < quorum) {
       kind = weighty;
@@ -29,9 +30,10 @@ Error no_quorum(const std::vector<std::string>& servers, const std::vector<std::
   std::string what = "only " + std::to_string(answered) + " of " + std::to_string(servers.size()) +
                      (kind == ErrorKind::refused ? " servers let us in, " : " servers answered, ") +
                      std::to_string(quorum) + " are needed";
-  const auto told = std::find_if(errors.begin(), errors.end(), [&](const auto& error) {
-    return error && error->kind == kind && !error->what.empty();
-  });
+  const auto tells = [](const auto& error) { return error && !error->what.empty(); };
+  auto told = std::find_if(errors.begin(), errors.end(),
+                           [&](const auto& error) { return tells(error) && error->kind == kind; });
+  if (told == errors.end()) told = std::find_if(errors.begin(), errors.end(), tells);
   std::string hint;
   if (told != errors.end()) {
     what += "; " + servers[static_cast<std::size_t>(told - errors.begin())] + ": " + (*told)->what;

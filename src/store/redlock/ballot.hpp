@@ -69,7 +69,8 @@ Value quorum_value(std::vector<Value> values, std::size_t servers, Value least) 
 }
 
 // Why there is no majority: `errors` are in the servers' order (nullopt: it answered; unreachable with an
-// empty text: silent). Refused only where the refusals alone prevent a majority.
+// empty text: silent). Refused only where the refusals alone prevent a majority; unreachable only where
+// nobody says no, else not_ready: whoever says no is obeyed.
 Error no_quorum(const std::vector<std::string>& servers, const std::vector<std::optional<Error>>& errors);
 
 template <class Answer>

@@ -88,7 +88,13 @@ RedlockSession::Try RedlockSession::try_once(Instant deadline, Interrupt interru
   if (election.joined.is_carried()) return Attempt(joined(votes, election));
   if (election.held.is_carried()) return settle(election, sent, interrupt);
   give_back(deadline);
-  if (!election.held.is_quorate()) return no_quorum_of(names_, votes);
+  if (!election.held.is_quorate()) {
+    auto none = no_quorum_of(names_, votes);
+    // Some know of a holder: nobody is to run beside him because the others are away.
+    if (election.held.no > 0 && none.value().kind == ErrorKind::unreachable)
+      none.value().kind = ErrorKind::not_ready;
+    return none;
+  }
   holder_ = election.is_split() ? std::nullopt : election.holder;
   cooldown_ = election.cooldown;
   return std::nullopt;

@@ -104,7 +104,8 @@ Result<Answers<Answer>> Store::ask(Call call, Instant deadline, Interrupt interr
 
 std::string Store::describe() const {
   const RedisUrl& first = url_.servers.front();
-  std::string text = "redlock://" + (first.password.empty() ? "" : first.user + ":***@");
+  std::string text =
+      (first.tls ? "redlocks://" : "redlock://") + (first.password.empty() ? "" : first.user + ":***@");
   for (const std::string& name : names_) text += (&name == &names_.front() ? "" : ",") + name;
   return text + (first.database == 0 ? "" : "/" + std::to_string(first.database));
 }

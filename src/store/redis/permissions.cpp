@@ -111,6 +111,91 @@ constexpr std::array<Consequence, 7> k_consequences{{
     {Need::status, Severity::warning, "status", "klock status and klock list do not work for this user"},
 }};
 
+class Trials {
+ public:
+  Trials(const std::string& prefix, const std::string& name)
+      : keys_(prefix + name, prefix), shown_(prefix + k_name, prefix) {}
+
+  std::vector<Trial> all() && {
+    try_keys();
+    try_locks();
+    try_what_tells();
+    try_channels();
+    return std::move(all_);
+  }
+
+ private:
+  void add(Need need, const std::string& touches, std::vector<std::string> words) {
+    const std::vector<std::string_view> common = shown_.common();
+    const bool on_common = std::find(common.begin(), common.end(), touches) != common.end();
+    all_.push_back({need, std::move(words), touches, on_common});
+  }
+  void try_keys();
+  void try_locks();
+  void try_what_tells();
+  void try_channels();
+
+  const LockKeys keys_;
+  const LockKeys shown_;
+  std::vector<Trial> all_;
+};
+
+void Trials::try_keys() {
+  const std::vector<std::string> real_names = names_of(keys_);
+  const std::vector<std::string> shown_names = names_of(shown_);
+  for (std::size_t i = 0; i < real_names.size(); ++i)
+    add(Need::lock, shown_names[i], {"EVALSHA", k_no_script, "1", real_names[i]});
+  add(Need::scripts, "", {"EVAL", "return 1", "0"});
+  for (std::size_t i = 0; i < real_names.size(); ++i)
+    add(Need::lock, shown_names[i], {"PEXPIRE", real_names[i], "1"});
+}
+
+void Trials::try_locks() {
+  add(Need::plain, shown_.key, {"WATCH", keys_.key});
+  for (const char* command : {"MULTI", "EXEC"}) add(Need::plain, "", {command});
+  add(Need::lock, "", {"TIME"});
+  for (const char* command : {"TYPE", "GET", "PTTL", "DEL", "EXISTS"})
+    add(Need::lock, shown_.key, {command, keys_.key});
+  add(Need::lock, shown_.key, {"SET", keys_.key, "doctor", "XX", "PX", "1"});  // XX: only if it exists
+  add(Need::lock, shown_.holders, {"HGET", keys_.holders, "doctor"});
+  add(Need::lock, shown_.holders, {"HDEL", keys_.holders, "doctor"});
+  add(Need::lock, shown_.holders, {"HSET", keys_.holders, "doctor", "1", "doctor"});  // a value is missing
+  add(Need::lock, shown_.queue, {"ZADD", keys_.queue, "XX", "1", "doctor"});
+  add(Need::lock, shown_.queue, {"ZCARD", keys_.queue});
+  for (const char* command : {"ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE"})
+    add(Need::lock, shown_.queue, {command, keys_.queue, "0", "0"});
+  for (const char* command : {"ZRANK", "ZREM", "ZSCORE"})
+    add(Need::lock, shown_.queue, {command, keys_.queue, "doctor"});
+}
+
+// Index, log and statistics, and whoever looks at them.
+void Trials::try_what_tells() {
+  add(Need::index, shown_.index, {"EVALSHA", k_no_script, "1", keys_.index});
+  add(Need::index, shown_.index, {"ZSCORE", keys_.index, keys_.key});
+  add(Need::index, shown_.queue, {"ZREMRANGEBYSCORE", keys_.queue, "0", "0"});
+
+  add(Need::log, shown_.events, {"EVALSHA", k_no_script, "1", keys_.events});
+  add(Need::log, shown_.events, {"XADD", keys_.events, "MAXLEN", "doctor", "*", "a", "b"});  // no number
+  add(Need::log, shown_.groups, {"EVALSHA", k_no_script, "1", keys_.groups});
+  add(Need::log, shown_.other_stats, {"EVALSHA", k_no_script, "1", keys_.other_stats});
+  add(Need::log, shown_.events, {"XRANGE", keys_.events, "0", "0"});
+
+  add(Need::status, shown_.key, {"GETRANGE", keys_.key, "0", "0"});
+  add(Need::status, shown_.key, {"STRLEN", keys_.key});
+  add(Need::status, shown_.holders, {"HGETALL", keys_.holders});
+}
+
+void Trials::try_channels() {
+  const std::string channel = keys_.channel("doctor");
+  const std::string any_channel = shown_.channel("*");
+  add(Need::channels, any_channel, {"PUBLISH", channel, "doctor"});
+  add(Need::channels, any_channel, {"PUBSUB", "NUMSUB", channel});
+  add(Need::channels, "", {"UNSUBSCRIBE"});
+  add(Need::channels, "", {"MULTI"});
+  add(Need::channels, "", {"EXEC"});
+  add(Need::channels, any_channel, {"SUBSCRIBE", channel});
+}
+
 Finding judge_writes(const Reply& reply) {
   if (!reply.is_error()) return {Severity::ok, "writes", "taken"};
   const Error error = fault_of(reply.text).error;
@@ -120,61 +205,7 @@ Finding judge_writes(const Reply& reply) {
 }  // namespace
 
 std::vector<Trial> trials(const std::string& prefix, const std::string& name) {
-  const LockKeys keys(prefix + name, prefix);
-  const LockKeys shown(prefix + k_name, prefix);
-  const std::string channel = keys.channel("doctor");
-  const std::string any_channel = shown.channel("*");
-  std::vector<Trial> all;
-  const std::vector<std::string_view> common = shown.common();
-  const auto add = [&](Need need, const std::string& touches, std::vector<std::string> words) {
-    const bool on_common = std::find(common.begin(), common.end(), touches) != common.end();
-    all.push_back({need, std::move(words), touches, on_common});
-  };
-
-  const std::vector<std::string> real_names = names_of(keys);
-  const std::vector<std::string> shown_names = names_of(shown);
-  for (std::size_t i = 0; i < real_names.size(); ++i)
-    add(Need::lock, shown_names[i], {"EVALSHA", k_no_script, "1", real_names[i]});
-  add(Need::scripts, "", {"EVAL", "return 1", "0"});
-  for (std::size_t i = 0; i < real_names.size(); ++i)
-    add(Need::lock, shown_names[i], {"PEXPIRE", real_names[i], "1"});
-  add(Need::plain, shown.key, {"WATCH", keys.key});
-  for (const char* command : {"MULTI", "EXEC"}) add(Need::plain, "", {command});
-  add(Need::lock, "", {"TIME"});
-  for (const char* command : {"TYPE", "GET", "PTTL", "DEL", "EXISTS"})
-    add(Need::lock, shown.key, {command, keys.key});
-  add(Need::lock, shown.key, {"SET", keys.key, "doctor", "XX", "PX", "1"});  // XX: only if it exists
-  add(Need::lock, shown.holders, {"HGET", keys.holders, "doctor"});
-  add(Need::lock, shown.holders, {"HDEL", keys.holders, "doctor"});
-  add(Need::lock, shown.holders, {"HSET", keys.holders, "doctor", "1", "doctor"});  // a value is missing
-  add(Need::lock, shown.queue, {"ZADD", keys.queue, "XX", "1", "doctor"});
-  add(Need::lock, shown.queue, {"ZCARD", keys.queue});
-  for (const char* command : {"ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE"})
-    add(Need::lock, shown.queue, {command, keys.queue, "0", "0"});
-  for (const char* command : {"ZRANK", "ZREM", "ZSCORE"})
-    add(Need::lock, shown.queue, {command, keys.queue, "doctor"});
-
-  add(Need::index, shown.index, {"EVALSHA", k_no_script, "1", keys.index});
-  add(Need::index, shown.index, {"ZSCORE", keys.index, keys.key});
-  add(Need::index, shown.queue, {"ZREMRANGEBYSCORE", keys.queue, "0", "0"});
-
-  add(Need::log, shown.events, {"EVALSHA", k_no_script, "1", keys.events});
-  add(Need::log, shown.events, {"XADD", keys.events, "MAXLEN", "doctor", "*", "a", "b"});  // no number
-  add(Need::log, shown.groups, {"EVALSHA", k_no_script, "1", keys.groups});
-  add(Need::log, shown.other_stats, {"EVALSHA", k_no_script, "1", keys.other_stats});
-  add(Need::log, shown.events, {"XRANGE", keys.events, "0", "0"});
-
-  add(Need::status, shown.key, {"GETRANGE", keys.key, "0", "0"});
-  add(Need::status, shown.key, {"STRLEN", keys.key});
-  add(Need::status, shown.holders, {"HGETALL", keys.holders});
-
-  add(Need::channels, any_channel, {"PUBLISH", channel, "doctor"});
-  add(Need::channels, any_channel, {"PUBSUB", "NUMSUB", channel});
-  add(Need::channels, "", {"UNSUBSCRIBE"});
-  add(Need::channels, "", {"MULTI"});
-  add(Need::channels, "", {"EXEC"});
-  add(Need::channels, any_channel, {"SUBSCRIBE", channel});
-  return all;
+  return Trials(prefix, name).all();
 }
 
 std::vector<Finding> judge_permissions(const std::vector<Trial>& trials, const std::vector<Reply>& replies) {

@@ -215,6 +215,7 @@ def test_missing_rights_are_a_danger_that_names_them(user, client, rights, said)
     (["~klock:*", "~{klock:[a-z]*", "&*", "+@all"], "index"),
     (["~*", "resetchannels", "+@all"], "channels"),
     (["~*", "&*", "+@all", "-multi"], "channels"),
+    (["~*", "&*", "+@all", "-exec"], "channels"),
     (["~*", "&*", "+@all", "-hgetall"], "status"),
     (["~*", "&*", "+@all", "-evalsha"], "scripts"),
     (["~*", "&*", "+@all", "-@scripting"], "scripts"),
@@ -231,6 +232,14 @@ def test_neither_scripts_nor_transactions_are_a_danger(user):
     found = examine(klock)
     assert found["transactions"]["severity"] == "danger" and "WATCH" in found["transactions"]["what"]
     assert klock.run("run", "n", "--", "true").status == 77
+
+
+def test_with_the_rights_of_the_manual_for_those_without_scripts(user):
+    klock = user("~klock:*", "~{klock:*", "&{klock:*", *"+watch +multi +exec +time +type +get +set +del +pttl +pexpire".split(),
+                 *"+hget +hset +hdel +zrange +publish +zadd +zremrangebyscore".split())
+    found = examine(klock)
+    assert severities(found, "danger") == {} and found["scripts"]["severity"] == "warning"
+    assert "+eval" in found["scripts"]["remedy"]
 
 
 def test_another_prefix_means_other_rights(user):

@@ -49,9 +49,9 @@ TEST_F(RedisAcl, UserWithRightsOnTheLockAlone) {
 
 // What ACL SETUSER gives by default on 7.0: no channels.
 TEST_F(RedisAcl, UserWithoutChannelsPolls) {
-  for (const char* missing : {"+@all", "-multi", "-subscribe"}) {
+  for (const std::string missing : {"+@all", "-multi", "-exec", "-subscribe"}) {
     auto store = store_as({"~*", "+@all", missing});
-    if (std::string(missing) == "-multi") store = store_as({"~*", "&*", "+@all", missing});
+    if (missing == "-multi" || missing == "-exec") store = store_as({"~*", "&*", "+@all", missing});
     auto mine = store->session(make_claim("a"));
     ASSERT_TRUE(is_held(mine->attempt(true, in_ms(1000), {}))) << missing;
     auto waiter = store->session(make_claim("a"));
@@ -68,6 +68,23 @@ TEST_F(RedisAcl, UserWithoutChannelsPolls) {
     EXPECT_LT(ms_since(start), 400 * slow_factor());
     EXPECT_EQ(waiter->release(in_ms(1000), {}), Released::done);
     EXPECT_EQ(keys_left(), "");
+  }
+}
+
+// Who may not publish wakes nobody: those who wait for him know.
+TEST_F(RedisAcl, WhoWaitsForOneWhoMayNotPublishLooksAgain) {
+  for (const char* rights : {"-publish", "-@scripting"}) {
+    server().command({"FLUSHALL"});
+    auto store = store_as({"~*", "&*", "+@all", rights});
+    auto mute = store->session(make_claim("a", 60000));
+    ASSERT_TRUE(is_held(mute->attempt(true, in_ms(1000), {}))) << rights;
+    auto waiter = session("a", 60000);
+    const auto busy = waiter->attempt(true, in_ms(1000), {});
+    ASSERT_TRUE(is_busy(busy));
+    EXPECT_LT(busy_of(busy).look_again, in_ms(1000));
+    EXPECT_EQ(mute->release(in_ms(1000), {}), Released::done);
+    EXPECT_TRUE(wait_for_lock(*waiter, 10000));
+    EXPECT_EQ(waiter->release(in_ms(1000), {}), Released::done);
   }
 }
 
@@ -133,6 +150,9 @@ TEST_F(RedisAcl, WhatIsSentWithARefusedLoginTakesNoEffect) {
     }
     EXPECT_FALSE(elsewhere->ask_stop({"held", "klock:held"}, shown, {"bob", ""}, in_ms(1000)));
     EXPECT_FALSE(elsewhere->remove({"held", "klock:held"}, shown, {"bob", ""}, in_ms(1000)));
+    server().command({"SET", "{klock:held}:once:k", "{}"});
+    EXPECT_FALSE(elsewhere->clear_marker({"held", "klock:held"}, "k", in_ms(1000)));
+    EXPECT_EQ(server().command({"DEL", "{klock:held}:once:k"}), "1");
     EXPECT_EQ(server().command({"EXISTS", "klock:held", "{klock:held}:requests"}), "1");
   }
 }
@@ -161,6 +181,15 @@ TEST_F(RedisAcl, ReadersMayLook) {
   const auto attempt = store->session(make_claim("a"))->attempt(false, in_ms(1000), {});
   ASSERT_FALSE(attempt);
   EXPECT_EQ(attempt.error().kind, ErrorKind::refused);
+}
+
+TEST_F(RedisAcl, WhoMayNotReadAnythingIsRefusedAList) {
+  session("a")->attempt(true, in_ms(1000), {});
+  for (const char* missing : {"-getrange", "-hgetall"}) {
+    const auto all = store_as({"~*", "+@all", missing})->list("", in_ms(1000), {});
+    ASSERT_FALSE(all) << missing;
+    EXPECT_EQ(all.error().kind, ErrorKind::refused);
+  }
 }
 
 // What one may not read is refused by status, and left out by list.

@@ -101,6 +101,75 @@ TEST_F(RedisPlain, ReadersWhoseMarkIsGoneAreNotPassedOver) {
   EXPECT_TRUE(is_busy(once(*plain_session())));
 }
 
+TEST_F(RedisPlain, ReadersWhoseLeaseHasEndedAreNotInTheWay) {
+  Claim claim = make_claim("a", 200);
+  claim.mode = Mode::shared;
+  auto expired = store().session(claim);
+  ASSERT_TRUE(is_held(once(*expired)));
+  claim = make_claim("a", 60000);
+  claim.mode = Mode::shared;
+  auto reader = store().session(claim);
+  ASSERT_TRUE(is_held(once(*reader)));
+  EXPECT_EQ(reader->release(in_ms(2000), {}), Released::done);
+  EXPECT_TRUE(eventually([] { return server().command({"EXISTS", "klock:a"}) == "0"; }));
+  ASSERT_EQ(server().command({"EXISTS", "{klock:a}:readers"}), "1");
+  EXPECT_TRUE(is_held(once(*plain_session())));
+}
+
+// Of a run within whose user may run scripts.
+TEST_F(RedisPlain, AHoldStaysForThoseWhoHaveJoinedIt) {
+  const Claim outer = make_claim("a");
+  auto holder = plain().session(outer);
+  ASSERT_TRUE(is_held(once(*holder)));
+  Claim inner = make_claim("a");
+  inner.ancestors = {outer.token};
+  auto within = store().session(inner);
+  const auto joined = once(*within);
+  ASSERT_TRUE(is_held(joined));
+  EXPECT_TRUE(lease_of(joined).joined);
+  EXPECT_EQ(holder->release(in_ms(2000), {}), Released::done);
+  EXPECT_TRUE(is_busy(once(*plain_session())));
+  EXPECT_TRUE(is_busy(once(*session("a"))));
+  EXPECT_TRUE(is_renewed(within->renew(in_ms(2000), {})));
+  const auto renewal = holder->renew(in_ms(2000), {});
+  EXPECT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
+  EXPECT_EQ(within->release(in_ms(2000), {}), Released::done);
+  EXPECT_TRUE(is_held(once(*plain_session())));
+}
+
+// It was in the queue while its user could still run scripts.
+TEST_F(RedisPlain, AGrantIsTakenAsAFreeLockIs) {
+  for (const bool is_completed : {false, true}) {
+    SetUp();
+    auto both = store_without("-info");
+    Claim claim = make_claim("a");
+    claim.once = Once{"k", Milliseconds(60000)};
+    auto first = session("a");
+    const auto held = once(*first);
+    ASSERT_TRUE(is_held(held));
+    auto waiter = both->session(claim);
+    ASSERT_TRUE(is_busy(waiter->attempt(true, in_ms(2000), {})));
+    server().command({"ACL", "SETUSER", "ann", "-@scripting"});
+    if (is_completed) server().command({"SET", "{klock:a}:once:k", "{}", "PX", "60000"});
+    EXPECT_EQ(first->release(in_ms(2000), {}), Released::done);
+    ASSERT_EQ(server().command({"GET", "klock:a"}), claim.token.value) << "granted";
+    const auto attempt = waiter->attempt(true, in_ms(2000), {});
+    ASSERT_TRUE(attempt);
+    if (is_completed) {
+      EXPECT_TRUE(std::holds_alternative<Completed>(*attempt));
+      waiter->withdraw(in_ms(2000));
+      EXPECT_EQ(server().command({"EXISTS", "klock:a"}), "0");
+      continue;
+    }
+    ASSERT_TRUE(is_held(attempt));
+    EXPECT_GT(lease_of(attempt).fence, lease_of(held).fence);
+    EXPECT_EQ(state("a").holders.at(0).fence, lease_of(attempt).fence);
+    EXPECT_EQ(waiter->release(in_ms(2000), {}), Released::done);
+    server().command({"DEL", "{klock:a}:once:k"});
+    EXPECT_EQ(keys_left(), "");
+  }
+}
+
 TEST_F(RedisPlain, AnotherProgramsLockIsBusy) {
   server().command({"HSET", "klock:a", "uuid:1", "1"});
   const auto attempt = once(*plain_session());

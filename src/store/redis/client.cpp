@@ -194,6 +194,7 @@ Io<Reply> Client::receive_transaction(const ScriptCall& call, Instant deadline, 
     return tl::unexpected<Fault>(fault_of(queued.text));
   }
   KLOCK_TRY(executed, connection_->read(deadline, interrupt));
+  if (executed.is_error() && forbids(executed.text, "exec")) can_listen_ = false;
   if (executed.is_error()) return tl::unexpected<Fault>(fault_of(executed.text));
   if (executed.type != Reply::Type::array || executed.items.size() != 2) return unexpected_reply();
   reply_owed_ = false;
@@ -235,7 +236,7 @@ Io<Reply> Client::exchange(const ScriptCall& call, Instant deadline, Interrupt i
       with_text_ = plain_once_ = false;
       return reply;
     }
-    if (reply.error().cause == Cause::no_scripting) may_run_scripts_ = false;
+    if (reply.error().cause == Cause::no_scripting) no_scripts_ = reply.error().error;
     const bool adapted =
         (could_listen && !can_listen_) || (plain_once_ && !was_plain) || adapt(reply.error());
     if (!may_have_run(reply.error().cause) && reply.error().cause != Cause::no_script) drop();
@@ -291,7 +292,7 @@ Io<Reply> Client::call_in_order(const ScriptCall& call, Instant deadline, Interr
   else
     reply = receive_after(*mark, call, deadline, interrupt);
   drop();
-  if (!reply && reply.error().cause == Cause::no_scripting) may_run_scripts_ = false;
+  if (!reply && reply.error().cause == Cause::no_scripting) no_scripts_ = reply.error().error;
   if (!reply && route_->redirect(reply.error())) return this->call(call, deadline, interrupt);
   if (note_keeper_) note_keeper_->write();
   return reply;

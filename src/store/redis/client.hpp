@@ -82,7 +82,8 @@ class Client {
   bool connected() const { return connection_ != nullptr && !reply_owed_; }
   bool subscribed() const { return subscribed_; }
   bool can_listen() const { return can_listen_; }
-  bool may_run_scripts() const { return may_run_scripts_; }
+  // Why scripts are not to be had; nullopt: as far as is known they are.
+  const std::optional<Error>& no_scripts() const { return no_scripts_; }
   // Whether the keys of the prefix lie elsewhere than the lock's.
   bool splits_keys() const { return route_->splits_keys(); }
   // Another server may come to be in charge: what is heard of this one is not all there is to hear.
@@ -131,7 +132,7 @@ class Client {
   bool with_text_ = false;   // EVAL instead of EVALSHA
   bool plain_once_ = false;  // without a transaction this time
   bool can_listen_ = true;
-  bool may_run_scripts_ = true;
+  std::optional<Error> no_scripts_;
   std::size_t left_out_ = 0;  // how many sorts of keys
 };
 

@@ -57,19 +57,15 @@ Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Login logi
   KLOCK_TRY(stream, open_stream(url, deadline, interrupt));
   std::unique_ptr<Connection> connection(new Connection(std::move(stream)));
   connection->may_want_tls_ = !url.tls && url.socket_path.empty();
-  Pipeline words;
+  Pipeline credentials;
+  if (!url.password.empty() && url.user.empty()) credentials.add({"AUTH", url.password.reveal()});
+  if (!url.password.empty() && !url.user.empty()) credentials.add({"AUTH", url.user, url.password.reveal()});
+  if (url.database != 0) credentials.add({"SELECT", std::to_string(url.database)});
+  connection->credentials_ = credentials.bytes();
   std::string& owed = connection->login_owed_;
-  if (!url.password.empty()) {
-    if (url.user.empty())
-      words.add({"AUTH", url.password.reveal()});
-    else
-      words.add({"AUTH", url.user, url.password.reveal()});
-    owed += k_auth;
-  }
-  if (url.database != 0) {
-    words.add({"SELECT", std::to_string(url.database)});
-    owed += k_select;
-  }
+  if (!url.password.empty()) owed += k_auth;
+  if (url.database != 0) owed += k_select;
+  Pipeline words;
   words.add({"CLIENT", "SETNAME", "klock"});
   owed += k_set_name;
   if (login == Login::master) {
@@ -85,6 +81,11 @@ Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Login logi
 }
 
 Io<void> Connection::write(const Pipeline& commands, Instant deadline, Interrupt interrupt) {
+  if (!credentials_.empty()) {
+    KLOCK_CHECK(stream_->write(std::exchange(credentials_, {}), deadline, interrupt));
+    while (login_owed_.front() == k_auth || login_owed_.front() == k_select)
+      KLOCK_CHECK(read_login_step(deadline, interrupt));
+  }
   if (login_.empty()) return stream_->write(commands.bytes(), deadline, interrupt);
   const std::string bytes = login_ + commands.bytes();
   login_.clear();
@@ -92,32 +93,27 @@ Io<void> Connection::write(const Pipeline& commands, Instant deadline, Interrupt
 }
 
 Io<Reply> Connection::read(Instant deadline, Interrupt interrupt) {
-  if (!login_owed_.empty()) KLOCK_CHECK(read_login(deadline, interrupt));
+  while (!login_owed_.empty()) KLOCK_CHECK(read_login_step(deadline, interrupt));
   return read_reply(deadline, interrupt);
 }
 
-Io<void> Connection::read_login(Instant deadline, Interrupt interrupt) {
-  while (!login_owed_.empty()) {
-    KLOCK_TRY(reply, read_reply(deadline, interrupt));
-    const char step = login_owed_.front();
-    login_owed_.erase(0, 1);
-    if (step == k_role && !reply.is_error() && reply.text_at(0) != "master")
-      return fault(Cause::later, ErrorKind::not_ready, "the server is no master",
-                   "is a failover on its way?");
-    if (!reply.is_error()) continue;
-    Fault meaning = step == k_auth ? login_fault_of(reply.text) : fault_of(reply.text);
-    if (step != k_set_name && step != k_role && meaning.cause == Cause::final) meaning.cause = Cause::login;
-    if (step == k_member && meaning.cause == Cause::no_permission) continue;
-    // A server that refuses just the name is fine. But it may hang up after this answer: a refusal that it
-    // gives to everything (NOAUTH, DENIED, too many clients) must not be lost.
-    const bool name_alone = meaning.cause == Cause::no_permission ||
-                            meaning.error.kind == ErrorKind::protocol ||
-                            reply.text.starts_with("ERR unknown");
-    // One that does not tell its role is taken for what the others say of it.
-    if ((step == k_set_name || step == k_role) && name_alone) continue;
-    return tl::unexpected<Fault>(meaning);
-  }
-  return {};
+Io<void> Connection::read_login_step(Instant deadline, Interrupt interrupt) {
+  KLOCK_TRY(reply, read_reply(deadline, interrupt));
+  const char step = login_owed_.front();
+  login_owed_.erase(0, 1);
+  if (step == k_role && !reply.is_error() && reply.text_at(0) != "master")
+    return fault(Cause::later, ErrorKind::not_ready, "the server is no master", "is a failover on its way?");
+  if (!reply.is_error()) return {};
+  Fault meaning = step == k_auth ? login_fault_of(reply.text) : fault_of(reply.text);
+  if (step != k_set_name && step != k_role && meaning.cause == Cause::final) meaning.cause = Cause::login;
+  if (step == k_member && meaning.cause == Cause::no_permission) return {};
+  // A server that refuses just the name is fine. But it may hang up after this answer: a refusal that it
+  // gives to everything (NOAUTH, DENIED, too many clients) must not be lost.
+  const bool name_alone = meaning.cause == Cause::no_permission ||
+                          meaning.error.kind == ErrorKind::protocol || reply.text.starts_with("ERR unknown");
+  // One that does not tell its role is taken for what the others say of it.
+  if ((step == k_set_name || step == k_role) && name_alone) return {};
+  return tl::unexpected<Fault>(meaning);
 }
 
 Io<Reply> Connection::read_reply(Instant deadline, Interrupt interrupt) {

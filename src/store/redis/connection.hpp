@@ -31,8 +31,9 @@ std::optional<std::uint16_t> port_of(std::string_view text);
 // round trip or two more.
 Instant silent_until(const RedisUrl& server, Instant deadline);
 
-// A stream of commands and replies to one server. It logs in (AUTH, SELECT, CLIENT SETNAME), and asks for
-// the role where that matters, together with the first write. Every call returns by its deadline and at once
+// A stream of commands and replies to one server. It logs in (AUTH, SELECT) before the first write, as a
+// server that refuses goes on with what follows as another user, or in another database; with that write it
+// tells our name, and asks for the role where that matters. Every call returns by its deadline and at once
 // when interrupted. After a fault other than a timeout of a read that owed no reply, its owner drops it: what
 // arrives later belongs to nobody.
 class Connection {
@@ -53,12 +54,13 @@ class Connection {
  private:
   explicit Connection(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
   Io<Reply> read_reply(Instant deadline, Interrupt interrupt);
-  Io<void> read_login(Instant deadline, Interrupt interrupt);
+  Io<void> read_login_step(Instant deadline, Interrupt interrupt);
 
   const std::unique_ptr<Stream> stream_;
   ReplyReader reader_;
   bool may_want_tls_ = false;  // it has said nothing yet, and is spoken to without
-  std::string login_;          // still to be written
+  std::string credentials_;    // still to be written, and answered, before anything else
+  std::string login_;          // still to be written, with what comes first
   std::string login_owed_;     // a letter for each login command whose reply is to come
 };
 

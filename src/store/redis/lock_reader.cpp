@@ -17,7 +17,6 @@ namespace {
 // A lock that changes hands between two commands is read again.
 constexpr int k_tries = 5;
 constexpr Duration k_pause = std::chrono::milliseconds(50);
-constexpr std::string_view k_mark = "klock:shared";   // several hold it; as in common.lua
 constexpr std::string_view k_longest_value = "4095";  // the last byte that is read; as in common.lua
 
 // A hash as HGETALL gives it; what is none is empty.

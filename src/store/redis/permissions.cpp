@@ -12,19 +12,13 @@ namespace {
 
 // No script has this digest. The server checks the rights on the keys before it looks for the script.
 constexpr const char* k_no_script = "0000000000000000000000000000000000000000";
+constexpr std::size_t k_needs = static_cast<std::size_t>(Need::status) + 1;
 constexpr const char* k_name = "NAME";  // of a lock, in what is shown
 
 std::vector<std::string> names_of(const LockKeys& keys) {
   return {keys.key,      keys.holders, keys.waiters, keys.queue,  keys.fence,
           keys.requests, keys.readers, keys.slots,   keys.joined, keys.once_key("KEY")};
 }
-
-struct Refusals {
-  std::vector<std::string> commands;
-  std::vector<std::string> keys;
-  std::vector<std::string> channels;
-  bool any() const { return !commands.empty() || !keys.empty() || !channels.empty(); }
-};
 
 bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -33,6 +27,18 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
 void note(std::vector<std::string>& names, const std::string& name) {
   if (!has(names, name)) names.push_back(name);
 }
+
+struct Refusals {
+  std::vector<std::string> commands;
+  std::vector<std::string> keys;
+  std::vector<std::string> channels;
+  bool any() const { return !commands.empty() || !keys.empty() || !channels.empty(); }
+  void add(const Refusals& others) {
+    for (const std::string& command : others.commands) note(commands, command);
+    for (const std::string& key : others.keys) note(keys, key);
+    for (const std::string& channel : others.channels) note(channels, channel);
+  }
+};
 
 // Redis and Valkey: "... no permissions to run the 'x' command", "... to access one of the keys ...", "... a
 // key", "... channels ...".
@@ -154,18 +160,20 @@ void Trials::try_locks() {
   add(Need::plain, shown_.key, {"WATCH", keys_.key});
   for (const char* command : {"MULTI", "EXEC"}) add(Need::plain, "", {command});
   add(Need::lock, "", {"TIME"});
-  for (const char* command : {"TYPE", "GET", "PTTL", "DEL", "EXISTS"})
+  for (const char* command : {"TYPE", "GET", "PTTL", "DEL"})
     add(Need::lock, shown_.key, {command, keys_.key});
+  add(Need::queue, shown_.key, {"EXISTS", keys_.key});
   add(Need::lock, shown_.key, {"SET", keys_.key, "doctor", "XX", "PX", "1"});  // XX: only if it exists
   add(Need::lock, shown_.holders, {"HGET", keys_.holders, "doctor"});
   add(Need::lock, shown_.holders, {"HDEL", keys_.holders, "doctor"});
   add(Need::lock, shown_.holders, {"HSET", keys_.holders, "doctor", "1", "doctor"});  // a value is missing
-  add(Need::lock, shown_.queue, {"ZADD", keys_.queue, "XX", "1", "doctor"});
-  add(Need::lock, shown_.queue, {"ZCARD", keys_.queue});
-  for (const char* command : {"ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE"})
-    add(Need::lock, shown_.queue, {command, keys_.queue, "0", "0"});
+  add(Need::queue, shown_.queue, {"ZADD", keys_.queue, "XX", "1", "doctor"});
+  add(Need::queue, shown_.queue, {"ZCARD", keys_.queue});
+  add(Need::lock, shown_.queue, {"ZRANGE", keys_.queue, "0", "0"});
+  for (const char* command : {"ZREVRANGE", "ZRANGEBYSCORE"})
+    add(Need::queue, shown_.queue, {command, keys_.queue, "0", "0"});
   for (const char* command : {"ZRANK", "ZREM", "ZSCORE"})
-    add(Need::lock, shown_.queue, {command, keys_.queue, "doctor"});
+    add(Need::queue, shown_.queue, {command, keys_.queue, "doctor"});
 }
 
 // Index, log and statistics, and whoever looks at them.
@@ -209,7 +217,7 @@ std::vector<Trial> trials(const std::string& prefix, const std::string& name) {
 }
 
 std::vector<Finding> judge_permissions(const std::vector<Trial>& trials, const std::vector<Reply>& replies) {
-  std::array<Refusals, k_consequences.size()> refusals;
+  std::array<Refusals, k_needs> refusals;
   std::vector<Finding> findings;
   const auto of = [&](Need need) -> Refusals& { return refusals.at(static_cast<std::size_t>(need)); };
   for (std::size_t i = 0; i < trials.size() && i < replies.size(); ++i) {
@@ -232,7 +240,10 @@ std::vector<Finding> judge_permissions(const std::vector<Trial>& trials, const s
                           "rename that key, or choose another --prefix"});
     }
   }
-  if (!of(Need::scripts).any()) of(Need::plain) = {};
+  // Either the scripts with all that they use, or transactions.
+  const bool have_scripts = !of(Need::scripts).any();
+  of(have_scripts ? Need::lock : Need::scripts).add(of(Need::queue));
+  if (have_scripts) of(Need::plain) = {};
   if (!of(Need::lock).any() && !of(Need::plain).any())
     findings.push_back({Severity::ok, "permissions", "all that locks need"});
   for (const auto& [need, severity, subject, consequence] : k_consequences)

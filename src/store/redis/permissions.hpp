@@ -15,6 +15,7 @@ namespace klock::redis {
 enum class Need : std::uint8_t {
   lock,      // taking, renewing and releasing
   scripts,   // likewise, with all that belongs to it
+  queue,     // what they use for that
   plain,     // instead of scripts
   channels,  // waking those who wait
   index,     // noting the lock for `klock list`

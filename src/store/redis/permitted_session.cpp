@@ -8,8 +8,8 @@ template <class Call>
 auto PermittedSession::by_right(const Call& call) {
   if (!plain_) {
     auto outcome = call(scripted_);
-    if (scripted_.may_run_scripts()) return outcome;
-    plain_ = std::make_unique<PlainSession>(site_, prefix_, scripted_.claim());
+    if (!scripted_.no_scripts()) return outcome;
+    plain_ = std::make_unique<PlainSession>(site_, prefix_, scripted_.claim(), *scripted_.no_scripts());
     static_cast<void>(plain_->count_min_hold(min_hold_counts_));
   }
   return call(*plain_);

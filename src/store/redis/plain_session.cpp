@@ -19,11 +19,6 @@ constexpr const char* k_index_life = "2592000000";
 constexpr Duration k_first_pause = Milliseconds(20);
 constexpr Duration k_longest_pause = Milliseconds(500);
 
-Error needs_scripts(const std::string& what) {
-  return {ErrorKind::refused, "this user may not run scripts, which " + what + " needs",
-          "ACL SETUSER USER +eval +evalsha"};
-}
-
 bool is_refused_type(const Reply& reply) {
   return reply.is_error() && reply.text.starts_with("WRONGTYPE");
 }
@@ -34,15 +29,19 @@ std::int64_t to_number(const std::string& text) {
 
 }  // namespace
 
-PlainSession::PlainSession(const Site& site, const std::string& prefix, const Claim& claim)
+PlainSession::PlainSession(const Site& site, const std::string& prefix, const Claim& claim, Error no_scripts)
     : claim_(claim),
+      no_scripts_(std::move(no_scripts)),
       keys_(claim_.lock.key, prefix),
       once_key_(claim_.once ? keys_.once_key(claim_.once->key) : std::string()),
-      client_(site, keys_.key),
-      reader_(site, prefix) {}
+      client_(site, keys_.key) {}
+
+Error PlainSession::needs_scripts(const std::string& what) const {
+  return {ErrorKind::refused, no_scripts_.what + ", which " + what + " needs", no_scripts_.hint};
+}
 
 Io<PlainSession::Seen> PlainSession::seen_in(const std::vector<Reply>& replies) const {
-  enum { time, type, value, pttl, several, entry, request, fence, queue, marker, marker_pttl };
+  enum { time, type, value, pttl, readers, slots, joined, entry, request, fence, queue, marker, marker_pttl };
   for (std::size_t i = 0; i < replies.size(); ++i) {
     // The clock may be forbidden, and what stands at the key may be somebody else's.
     const bool matters = i != time && !(i == value && is_refused_type(replies[i]));
@@ -52,7 +51,19 @@ Io<PlainSession::Seen> PlainSession::seen_in(const std::vector<Reply>& replies) 
   seen.now_us = wall_ms() * 1000;
   if (replies[time].items.size() == 2)
     seen.now_us = replies[time].number_at(0) * 1'000'000 + replies[time].number_at(1);
-  seen.is_taken = replies[type].text != "none" || replies[several].integer > 0;
+  const std::int64_t now_ms = seen.now_us / 1000;
+  seen.type = replies[type].text;
+  seen.is_taken = seen.type != "none";
+  // Somebody may have deleted the mark; those whose lease has not ended are there none the less.
+  for (const auto set : {readers, slots})
+    if (replies[set].number_at(1) > now_ms) {
+      seen.is_taken = true;
+      seen.one = replies[set].text_at(0);
+    }
+  for (std::size_t i = 0; i + 1 < replies[joined].items.size(); i += 2)
+    if (replies[joined].text_at(i).starts_with(claim_.token.value + ":"))
+      seen.joined_until = std::max(seen.joined_until, replies[joined].number_at(i + 1));
+  if (seen.joined_until <= now_ms) seen.joined_until = 0;
   if (replies[value].type == Reply::Type::string) seen.token = replies[value].text;
   seen.pttl = replies[pttl].integer;
   seen.entry = parse_hold_entry(replies[entry].text);
@@ -72,12 +83,14 @@ Io<PlainSession::Done> PlainSession::look_and_write(const Decide& decide, bool i
   look.add({"TYPE", keys_.key});
   look.add({"GET", keys_.key});
   look.add({"PTTL", keys_.key});
-  look.add({"EXISTS", keys_.readers, keys_.slots});
+  look.add({"ZRANGE", keys_.readers, "-1", "-1", "WITHSCORES"});
+  look.add({"ZRANGE", keys_.slots, "-1", "-1", "WITHSCORES"});
+  look.add({"ZRANGE", keys_.joined, "0", "-1", "WITHSCORES"});
   look.add({"HGET", keys_.holders, claim_.token.value});
   look.add({"HGET", keys_.requests, id});
   look.add({"GET", keys_.fence});
   look.add({"ZRANGE", keys_.queue, "0", "0"});
-  std::vector<std::string_view> watched{keys_.key, keys_.fence};
+  std::vector<std::string_view> watched{keys_.key, keys_.fence, keys_.joined};
   if (claim_.once) {
     look.add({"GET", once_key_});
     look.add({"PTTL", once_key_});
@@ -120,12 +133,16 @@ Pipeline PlainSession::writes_of_take(const Seen& seen, const std::string& fence
                         mode_text(Mode::exclusive, 0),
                         0,
                         entry_state(claim_),
-                        details_json(claim_.lock, claim_.who)};
+                        details_json(claim_.lock, claim_.who, true)};
   const Milliseconds ttl = whole(claim_.ttl);
   Pipeline out;
-  out.add({"SET", keys_.key, claim_.token.value, "NX", "PX", text(ttl)});
+  if (is_mine(seen))
+    out.add({"PEXPIRE", keys_.key, text(ttl)});
+  else
+    out.add({"SET", keys_.key, claim_.token.value, "NX", "PX", text(ttl)});
   out.add({"DEL", keys_.holders});
   out.add({"HDEL", keys_.requests, claim_.token.id()});
+  out.add({"HDEL", keys_.waiters, claim_.token.value});
   out.add({"SET", keys_.fence, fence, "PX", k_fence_life});
   out.add({"HSET", keys_.holders, claim_.token.value, hold_entry_text(entry)});
   out.add({"PEXPIRE", keys_.holders, text(ttl + k_after)});
@@ -139,16 +156,18 @@ Result<Attempt> PlainSession::attempt(bool, Instant deadline, Interrupt interrup
     std::string fence;
     auto done = look_and_write(
         [&](const Seen& seen) {
-          if (is_mine(seen)) {
-            fence = seen.entry ? seen.entry->fence : seen.fence;
+          if (is_mine(seen) && seen.entry) {
+            fence = seen.entry->fence;
             return writes_of_renewal(seen);
           }
-          if (seen.is_taken || seen.marker) return Pipeline();
+          if ((seen.is_taken && !is_mine(seen)) || seen.marker) return Pipeline();
           fence = std::to_string(std::max(to_number(seen.fence) + 1, seen.now_us));
           return writes_of_take(seen, fence);
         },
         false, deadline, interrupt);
     if (!done) {
+      if (Error& error = done.error().error; done.error().cause == Cause::no_permission)
+        error.what = no_scripts_.what + ", and " + error.what;
       // Something in the midst of the transaction may have been refused.
       if (done.error().cause != Cause::interrupted)
         withdraw(std::min(deadline, BootClock::now() + k_note_time));
@@ -173,25 +192,33 @@ Result<Attempt> PlainSession::attempt(bool, Instant deadline, Interrupt interrup
   }
 }
 
-// The holder's details take another look, which is repeated only for another holder.
-std::optional<Holder> PlainSession::holder(Instant deadline, Interrupt interrupt) {
-  auto states = reader_.read({claim_.lock}, deadline, interrupt);
-  if (!states || !states->front() || states->front()->holders.empty()) return std::nullopt;
-  return std::move(states->front()->holders.front());
+// The holder's details take another look.
+std::optional<Holder> PlainSession::holder(const Seen& seen, Instant deadline, Interrupt interrupt) {
+  const std::string& token = seen.one.empty() ? seen.token : seen.one;
+  Pipeline look;
+  look.add({"HGET", keys_.holders, token});
+  look.add({"HGET", keys_.waiters, token});
+  const auto entries = client_.commands(look, deadline, interrupt);
+  if (!entries) return std::nullopt;
+  Sighting sighting;
+  sighting.key = keys_.key;
+  sighting.type = seen.type;
+  sighting.value = token;
+  sighting.pttl = seen.pttl;
+  sighting.hold_entry = (*entries)[0].text;
+  sighting.wait_entry = (*entries)[1].text;
+  sighting.now_ms = seen.now_us / 1000;
+  return occupant(sighting).holder;
 }
 
 Result<Attempt> PlainSession::busy(const Seen& seen, Instant deadline, Interrupt interrupt) {
   for (const Token& ancestor : claim_.ancestors)
     if (seen.token == ancestor.value)
       return tl::unexpected(needs_scripts("a run within a run of the same lock"));
-  if (!last_holder_ || seen.token.empty() || last_token_ != seen.token) {
-    last_holder_ = holder(deadline, interrupt);
-    last_token_ = seen.token;
-  }
   Busy result;
-  result.holder = last_holder_;
-  result.cooldown = last_holder_ && last_holder_->cooldown;
-  result.why_polling = "this user may not run scripts";
+  result.holder = holder(seen, deadline, interrupt);
+  result.cooldown = result.holder && result.holder->cooldown;
+  result.why_polling = no_scripts_.what;
   Milliseconds wait = k_poll + Milliseconds(random_below(k_poll_spread));
   if (seen.pttl >= 0) wait = std::min(wait, Milliseconds(seen.pttl + 2));
   result.look_again = BootClock::now() + wait;
@@ -235,8 +262,7 @@ Result<Renewal> PlainSession::renew_or_confirm(bool extend, Instant deadline, In
   auto done = look_and_write(
       [&](const Seen& seen) {
         reclaims = false;
-        const bool over = seen.entry && seen.entry->state == k_cooldown;
-        if (is_mine(seen)) return extend && !over ? writes_of_renewal(seen) : Pipeline();
+        if (is_mine(seen)) return extend && !is_over(seen) ? writes_of_renewal(seen) : Pipeline();
         // The fence tells whether somebody was in between; what was removed on purpose stays removed.
         reclaims = extend && claim_.reclaim && !seen.is_taken && seen.request.empty() && !fence_.empty() &&
                    (seen.fence.empty() || seen.fence == fence_);
@@ -246,10 +272,9 @@ Result<Renewal> PlainSession::renew_or_confirm(bool extend, Instant deadline, In
   if (!done) return outcome_of<Renewal>(std::move(done).error(), Interrupted{});
   const Seen& seen = done->seen;
   const std::optional<Reply> first = done->answers.empty() ? std::optional<Reply>() : done->answers[0];
-  const bool over = seen.entry && seen.entry->state == k_cooldown;
   if (reclaims && first && first->text == "OK")
     return Renewal(Renewed{lease_deadline(client_.sent_at(), claim_.ttl), std::nullopt, true});
-  if (!is_mine(seen) || over || (extend && (!first || first->integer != 1)))
+  if (!is_mine(seen) || is_over(seen) || (extend && (!first || first->integer != 1)))
     return loss(seen, deadline, interrupt);
   const Milliseconds life = extend ? renewed_life(seen) : Milliseconds(seen.pttl);
   Renewed renewed{lease_deadline(client_.sent_at(), life)};
@@ -264,7 +289,7 @@ Result<Renewal> PlainSession::loss(const Seen& seen, Instant deadline, Interrupt
   if (auto stored = parse_request(seen.request); stored && stored->id == claim_.token.id())
     removed = std::move(stored->request);
   if (!seen.is_taken || is_mine(seen)) return Renewal(Gone{std::move(removed)});
-  return Renewal(NotMine{holder(deadline, interrupt), std::move(removed)});
+  return Renewal(NotMine{holder(seen, deadline, interrupt), std::move(removed)});
 }
 
 Pipeline PlainSession::writes_of_release(const Seen& seen) const {
@@ -286,6 +311,19 @@ Pipeline PlainSession::writes_of_release(const Seen& seen) const {
     return out;
   }
   const Milliseconds now(seen.now_us / 1000);
+  // It stays for those who have joined it; they renew it from now on, and the last one ends it.
+  if (seen.entry && seen.joined_until > 0) {
+    HoldEntry entry = *seen.entry;
+    entry.state = k_left;
+    if (min_hold_counts_) entry.min_hold_ms = whole(claim_.min_hold).count();
+    const Milliseconds left = Milliseconds(seen.joined_until) - now;
+    out.add({"PEXPIRE", keys_.key, text(left)});
+    out.add({"HSET", keys_.holders, claim_.token.value, hold_entry_text(entry)});
+    out.add({"PEXPIRE", keys_.holders, text(left + k_after)});
+    leave_mark();
+    if (by_other) ask();
+    return out;
+  }
   if (seen.entry && min_hold_counts_ && seen.request.empty()) {
     HoldEntry entry = *seen.entry;
     entry.min_hold_ms = whole(claim_.min_hold).count();
@@ -313,18 +351,20 @@ Pipeline PlainSession::writes_of_release(const Seen& seen) const {
 Io<Released> PlainSession::release_once(Instant deadline, Interrupt interrupt) {
   const bool retry = std::exchange(release_sent_, true);
   const bool by_other = !tried_ && claim_.by_token;
-  bool is_over = false;
+  bool over = false;
   KLOCK_TRY(done, look_and_write(
                       [&](const Seen& seen) {
-                        is_over = seen.entry && seen.entry->state == k_cooldown;
-                        return is_over ? Pipeline() : writes_of_release(seen);
+                        over = is_over(seen);
+                        return over ? Pipeline() : writes_of_release(seen);
                       },
                       true, deadline, interrupt));
   const Seen& seen = done.seen;
+  if (by_other && over) return Released::gone;
   if (by_other && is_mine(seen)) publish(claim_.token.value, "stop", deadline);
   if (by_other && is_mine(seen) && seen.entry && seen.entry->state == k_run)
     return await_end(deadline, interrupt);
-  if (is_mine(seen) && !is_over && !seen.first_waiter.empty()) publish(seen.first_waiter, "look", deadline);
+  if (is_mine(seen) && !over && seen.joined_until == 0 && !seen.first_waiter.empty())
+    publish(seen.first_waiter, "look", deadline);
   // Of a release whose answer was lost only this much can be known: the hold is over.
   if (retry || is_mine(seen)) return Released::done;
   return seen.is_taken ? Released::not_mine : Released::gone;

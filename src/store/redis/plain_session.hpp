@@ -4,7 +4,6 @@
 #include "lease/lock_store.hpp"
 #include "store/redis/client.hpp"
 #include "store/redis/keys.hpp"
-#include "store/redis/lock_reader.hpp"
 #include "store/redis/record.hpp"
 
 #include <functional>
@@ -17,12 +16,14 @@ namespace klock::redis {
 // LockSession for a user who may not run scripts: exclusive locks by SET NX PX, with WATCH, MULTI and EXEC
 // around whatever depends on what is there ("Distributed Locks with Redis"; "Transactions", Optimistic
 // locking). The same keys and entries as the scripts use, so that both see each other. Without a queue: who
-// waits looks again and again, and whoever comes first after a release has the lock. Log and statistics are
-// not written. What cannot be had so is refused: other modes, Claim::max_waiters, wait_replicas, and joining
-// an ancestor's hold.
+// waits looks again and again, and whoever comes first after a release has the lock. What was granted to our
+// token, while we could still run scripts, is taken as a free lock is. Log and statistics are not written.
+// What cannot be had so is refused: other modes, Claim::max_waiters, wait_replicas, and joining an ancestor's
+// hold.
 class PlainSession final : public LockSession {
  public:
-  PlainSession(const Site& site, const std::string& prefix, const Claim& claim);
+  // `no_scripts`: why they are not to be had.
+  PlainSession(const Site& site, const std::string& prefix, const Claim& claim, Error no_scripts);
 
   void begin(bool, Instant, Interrupt) override {}
   Result<Attempt> attempt(bool enqueue, Instant deadline, Interrupt interrupt) override;
@@ -40,12 +41,15 @@ class PlainSession final : public LockSession {
   struct Seen {
     std::int64_t now_us = 0;
     bool is_taken = false;
+    std::string type;
     std::string token;  // what a string holds
+    std::string one;    // of several that hold it one's token
     std::int64_t pttl = -2;
     std::optional<HoldEntry> entry;  // of our hold
     std::string request;             // to stop, of our hold
     std::string fence;               // the last one; "": unknown
     std::string first_waiter;        // his token
+    std::int64_t joined_until = 0;   // when the last of those who have joined our hold could end
     std::optional<Marker> marker;
   };
 
@@ -59,8 +63,13 @@ class PlainSession final : public LockSession {
   };
   Io<Done> look_and_write(const Decide& decide, bool in_order, Instant deadline, Interrupt interrupt);
 
+  Error needs_scripts(const std::string& what) const;
   std::optional<Error> refusal() const;
   bool is_mine(const Seen& seen) const { return seen.is_taken && seen.token == claim_.token.value; }
+  // Its holder has released it.
+  static bool is_over(const Seen& seen) {
+    return seen.entry && (seen.entry->state == k_cooldown || seen.entry->state == k_left);
+  }
   Pipeline writes_of_take(const Seen& seen, const std::string& fence) const;
   Milliseconds renewed_life(const Seen& seen) const;
   Pipeline writes_of_renewal(const Seen& seen) const;
@@ -70,11 +79,12 @@ class PlainSession final : public LockSession {
   Result<Renewal> loss(const Seen& seen, Instant deadline, Interrupt interrupt);
   Io<Released> release_once(Instant deadline, Interrupt interrupt);
   Io<Released> await_end(Instant deadline, Interrupt interrupt);
-  std::optional<Holder> holder(Instant deadline, Interrupt interrupt);
+  std::optional<Holder> holder(const Seen& seen, Instant deadline, Interrupt interrupt);
   void note_in_index(Milliseconds life, Instant deadline, Interrupt interrupt);
   void publish(const std::string& token, const char* message, Instant deadline);
 
   const Claim claim_;
+  const Error no_scripts_;
   const LockKeys keys_;
   const std::string once_key_;
   std::string marker_;  // to be left at the release; empty: none
@@ -82,10 +92,7 @@ class PlainSession final : public LockSession {
   bool tried_ = false;         // else whatever hold our token has is kept by another process
   bool release_sent_ = false;  // and the answer was lost
   std::string fence_;          // of our hold
-  std::string last_token_;     // of the holder that we have asked about
-  std::optional<Holder> last_holder_;
   Client client_;
-  LockReader reader_;
 };
 
 }  // namespace klock::redis

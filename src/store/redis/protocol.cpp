@@ -80,6 +80,8 @@ constexpr Meaning k_meanings[] = {
      "bring them back, or lower min-replicas-to-write there", false},
     {"ERR max number of clients", Cause::final, ErrorKind::not_ready, "the server has too many clients",
      "raise maxclients there", false},
+    {"ERR Unknown Redis command called from", Cause::final, ErrorKind::refused,
+     "the server does not know a command that klock needs", "klock doctor tells which", false},
     {"ERR unknown command", Cause::final, ErrorKind::refused,
      "the server does not know a command that klock needs", "klock needs Redis or Valkey 5.0 or later", true},
 };
@@ -126,7 +128,12 @@ Fault fault_of(std::string_view error_reply) {
     std::string what = meaning.what;
     if (meaning.quote) what += ": " + quoted(error);
     Fault fault{meaning.cause, Error{meaning.kind, std::move(what), meaning.hint}};
-    if (forbids(error, "eval")) fault.cause = Cause::no_scripting;
+    if (forbids(error, "eval")) {
+      const bool by_rights = error.starts_with("NOPERM");
+      fault.cause = Cause::no_scripting;
+      fault.error.what = by_rights ? "this user may not run scripts" : "the server has no scripts";
+      fault.error.hint = by_rights ? "ACL SETUSER USER +eval +evalsha" : "";
+    }
     if (fault.cause == Cause::moved || fault.cause == Cause::ask)
       fault.server = error.substr(error.rfind(' ') + 1);
     return fault;
@@ -135,7 +142,12 @@ Fault fault_of(std::string_view error_reply) {
 }
 
 bool forbids(std::string_view error_reply) {
-  return error_reply.starts_with("NOPERM") || error_reply.starts_with("ERR unknown command");
+  const std::string_view error = unwrap(error_reply);
+  return error.starts_with("NOPERM") || error.starts_with("ERR unknown command");
+}
+
+bool is_of_command(const Fault& fault) {
+  return fault.cause == Cause::no_permission && fault.error.what.find(" to run the '") != std::string::npos;
 }
 
 // "... to run the 'evalsha' command", "unknown command `EVAL`, with args ...": of what follows some is ours.

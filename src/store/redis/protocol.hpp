@@ -54,6 +54,8 @@ Fault fault_of(std::string_view error_reply);
 Fault login_fault_of(std::string_view error_reply);
 // Whether the server says that this user may not do that, or that it cannot.
 bool forbids(std::string_view error_reply);
+// Whether a refusal is of a command, whatever the key.
+bool is_of_command(const Fault& fault);
 // Whether it says so of a command whose name begins so, in lower case.
 bool forbids(std::string_view error_reply, std::string_view command);
 

@@ -67,6 +67,7 @@ std::optional<Occupant> hold_occupant(std::string_view text, std::int64_t now_ms
   take_mode(entry->mode, result);
   result.holder.cooldown = entry->state == k_cooldown;
   Details details = parse_details(entry->details);
+  result.mute = details.mute;
   result.name = std::move(details.name);
   result.holder.who = std::move(details.who);
   return result;
@@ -94,18 +95,19 @@ Occupant foreign_occupant(const Sighting& seen) {
 
 }  // namespace
 
-std::string details_json(const LockName& lock, const Person& who) {
+std::string details_json(const LockName& lock, const Person& who, bool mute) {
   Json json = {{"name", lock.name}, {"user", who.user}, {"host", who.host}, {"pid", who.pid}};
   if (!who.program.empty()) json["program"] = who.program;
   if (!who.message.empty()) json["message"] = who.message.substr(0, k_max_text);
   if (!who.origin.empty()) json["origin"] = who.origin;
   if (!who.command.empty()) json["command"] = who.command.substr(0, k_max_text);
+  if (mute) json["mute"] = true;
   return dump(json);
 }
 
 Details parse_details(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
-  return {text_of(json, "name"), person_of(json)};
+  return {text_of(json, "name"), person_of(json), flag_of(json, "mute")};
 }
 
 std::string mode_text(Mode mode, std::size_t slots) {

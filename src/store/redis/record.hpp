@@ -16,11 +16,13 @@ namespace klock::redis {
 // The JSON that klock stores for other people, and the scripts' answers about holders. Reading never fails:
 // other hosts wrote it, so whatever is not as it should be is left out.
 
-std::string details_json(const LockName& lock, const Person& who);
+// `mute`: his release wakes nobody.
+std::string details_json(const LockName& lock, const Person& who, bool mute = false);
 
 struct Details {
   std::string name;  // of the lock; empty: unknown
   Person who;
+  bool mute = false;
 };
 Details parse_details(std::string_view json);
 
@@ -57,6 +59,8 @@ constexpr const char* k_cooldown = "1";
 constexpr const char* k_left = "2";      // a run that has ended; it stays for those who have joined it
 constexpr const char* k_script = "3";    // kept by a process for a script
 constexpr const char* k_detached = "4";  // without any process
+// What stands at the lock's key while several hold it.
+constexpr const char* k_mark = "klock:shared";
 std::optional<HoldEntry> parse_hold_entry(std::string_view entry);
 std::string hold_entry_text(const HoldEntry& entry);
 
@@ -76,7 +80,8 @@ struct Occupant {
   Holder holder;
   Mode mode = Mode::exclusive;
   std::size_t slots = 0;
-  std::string name;  // of the lock; empty: unknown
+  std::string name;   // of the lock; empty: unknown
+  bool mute = false;  // his release wakes nobody
 };
 
 // What is seen of one. Without an entry that can be read he is foreign, and has an id made of the digest.

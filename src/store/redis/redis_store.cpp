@@ -102,6 +102,8 @@ Result<std::vector<LockState>> Store::list(const std::string& pattern, Instant d
     auto some = reader.read({from, to}, deadline, interrupt);
     if (!some) return tl::unexpected(plain_error(std::move(some).error()));
     for (auto& state : *some) {
+      if (!state && is_of_command(state.error()))
+        return tl::unexpected(plain_error(std::move(state).error()));
       // What this user may not read must not hide the other locks.
       if (!state || (state->occupancy == Occupancy::free && state->waiters.empty())) continue;
       std::string& name = state->lock.name;

@@ -163,12 +163,12 @@ Busy Session::busy(const Reply& answer, How how) {
   result.ahead = static_cast<std::size_t>(std::max<std::int64_t>(answer.number_at(2), 0));
   result.full = answer.text_at(5) == "full";
   if (how == How::enqueue && !result.full) number_ = answer.text_at(1);
-  result.look_again = when_to_look(result, pttl);
+  result.look_again = when_to_look(result, holder.mute, pttl);
   if (!client_.can_listen()) result.why_polling = "the server does not let this user subscribe";
   return result;
 }
 
-Instant Session::when_to_look(const Busy& busy, std::int64_t pttl) const {
+Instant Session::when_to_look(const Busy& busy, bool is_mute, std::int64_t pttl) const {
   const Instant now = BootClock::now();
   if (pttl == 0) return now + Milliseconds(2);
   const bool head = busy.ahead == 0;
@@ -183,7 +183,7 @@ Instant Session::when_to_look(const Busy& busy, std::int64_t pttl) const {
   }
   if (client_.may_change()) wait = std::min(wait, std::max(whole(claim_.ttl) / 3, k_shortest_watch));
   if (head && busy.holder->foreign) wait = std::min<Milliseconds>(wait, k_foreign_poll);
-  if (!client_.can_listen())
+  if (!client_.can_listen() || is_mute)
     wait =
         std::min<Milliseconds>(wait, k_own_poll * static_cast<int>(std::min<std::size_t>(busy.ahead, 2) + 1));
   return now + wait;

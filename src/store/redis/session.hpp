@@ -48,8 +48,8 @@ class Session final : public LockSession {
               Interrupt interrupt);
 
   const Claim& claim() const { return claim_; }
-  // False: a call has found out that nothing of all this can be had here, and has done nothing.
-  bool may_run_scripts() const { return client_.may_run_scripts(); }
+  // Why nothing of all this can be had here, once a call has found it out; it has done nothing.
+  const std::optional<Error>& no_scripts() const { return client_.no_scripts(); }
 
  private:
   enum class How { enqueue, once, claim, vote };
@@ -65,7 +65,7 @@ class Session final : public LockSession {
   Lease held(const Reply& answer);
   Lease joined(const Reply& answer);
   Busy busy(const Reply& answer, How how);
-  Instant when_to_look(const Busy& busy, std::int64_t pttl) const;
+  Instant when_to_look(const Busy& busy, bool is_mute, std::int64_t pttl) const;
   Result<Renewal> renewal(const Reply& answer);
   Result<Renewal> confirm_or_renew(std::string_view ttl, Instant deadline, Interrupt interrupt);
   Io<Released> await_end(Instant deadline, Interrupt interrupt);

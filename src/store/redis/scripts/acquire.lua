@@ -20,6 +20,13 @@ local function drop_entries()
   end
 end
 
+-- Who may not publish wakes nobody when he releases: those who wait have to know, and look again and again.
+local function may_publish()
+  if not redis.acl_check_cmd then return type(redis.pcall('PUBLISH', channel_of(token), '')) == 'number' end
+  local asked, answer = pcall(redis.acl_check_cmd, 'PUBLISH', channel_of(token), '')
+  return asked and answer
+end
+
 -- `place`: where our token stands already. Who may not use one of the commands that a release needs must learn it here,
 -- before anything runs: so none of them is left out.
 local function hold(place)
@@ -35,6 +42,7 @@ local function hold(place)
     fence = text(math.max(last + 1, now_us))
   end
   if not holder then
+    if not may_publish() then details = string.gsub(details, '^{', '{"mute":true,') end
     holder = {since = now, fence = how == 'vote' and '0' or fence, mode = mode, min_hold = 0,
               state = ARGV[10], details = details}
     if held == 'several' then

@@ -184,7 +184,7 @@ def refusing(server, client, name):
     def no_replicas():
         client.config_set("min-replicas-to-write", "1")
     def no_rights():
-        client.execute_command("ACL", "SETUSER", "default", "-eval", "-evalsha")
+        client.execute_command("ACL", "SETUSER", "default", "-eval", "-evalsha", "-watch")
     return [wrong_password, wrong_type, out_of_memory, replica, no_replicas, no_rights]
 
 

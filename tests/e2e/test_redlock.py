@@ -205,6 +205,22 @@ def test_the_fence_grows_over_all_servers(store, site):
     assert 4_000_000_000_000_000 < first < second < third
 
 
+def test_a_release_ends_with_those_that_can_be_reached(make_klock, site):
+    """One is down and one has lost the hold, so neither answer has a majority: there is nothing to wait for."""
+    store = make_klock(site.url_of(3))
+    holder = store.hold("n", "--ttl", "60s")
+    script = shells.hold(store, "--ttl 60s m")
+    clients = [server.client() for server in site.servers[:3]]
+    wait_until(lambda: all(client.exists("klock:n", "klock:m") == 2 for client in clients), what="all have them")
+    site.servers[2].kill()
+    clients[1].delete("klock:n", "klock:m")
+    holder.send(signal.SIGTERM)
+    assert holder.wait(20) == 143
+    assert shells.finish(script) == 0
+    wait_until(lambda: clients[0].exists("klock:n", "klock:m") == 0, what="nothing is left")
+    assert store.run("run", "-n", "m", "--", "true").status == 0
+
+
 def test_the_guard_releases_everywhere(store, site):
     holder = store.hold("n")
     command = holder.command

@@ -147,7 +147,17 @@ TEST(Release, IsALossWhenAMajorityDoesNotHaveIt) {
   EXPECT_EQ(judge_release({R(Released::gone), R(Released::gone), std::nullopt}), Released::gone);
   EXPECT_EQ(judge_release({R(Released::done), R(Released::gone), failed<Released>()}), Released::done);
   EXPECT_EQ(judge_release({R(Released::done), failed<Released>(), failed<Released>()}), std::nullopt);
-  EXPECT_FALSE(is_decided({R(Released::done), R(Released::gone), std::nullopt}));
+}
+
+TEST(Release, IsDecidedOnceAMajorityIsFreeOrNoneIsLeft) {
+  using R = Result<Released>;
+  EXPECT_FALSE(is_decided({R(Released::done), std::nullopt, std::nullopt}));
+  EXPECT_TRUE(is_decided({R(Released::done), R(Released::gone), std::nullopt})) << "the third may never come";
+  EXPECT_TRUE(
+      is_decided({R(Released::done), R(Released::gone), R(Released::done), std::nullopt, std::nullopt}));
+  EXPECT_FALSE(is_decided({R(Released::done), R(Released::not_mine), std::nullopt}))
+      << "the third tells whether somebody else has got it";
+  EXPECT_TRUE(is_decided({R(Released::done), R(Released::not_mine), failed<Released>()}));
 }
 
 TEST(Eviction, CountsWhereItWasDone) {

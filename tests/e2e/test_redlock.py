@@ -234,7 +234,7 @@ def test_refused_by_a_majority(make_klock, tmp_path):
     try:
         klock = make_klock(site.url)
         refused = klock.run("run", "--if-unavailable", "run", "n", "--", "true")
-        assert refused.status == 77 and "0 of 3 servers let us in" in refused.err
+        assert refused.status == 77 and "0 of 3 servers take part" in refused.err
         secret = tmp_path / "secret"
         secret.write_text("geheim\n", encoding="ascii")
         done = klock.run("run", "-v", "n", "--", "true", env={"KLOCK_PASSWORD_FILE": str(secret)})

@@ -176,6 +176,29 @@ TEST(NoQuorum, SaysHowManyAnsweredAndWhyOneDidNot) {
   EXPECT_EQ(silent.hint, "start it");
 }
 
+TEST(NoQuorum, NamesTheSilentOnesWhereNobodySaysWhy) {
+  const std::vector<std::string> names{"a:1", "b:2", "c:3"};
+  const Error silent{ErrorKind::unreachable, {}};
+  EXPECT_EQ(no_quorum(names, {std::nullopt, silent, silent}).what,
+            "only 1 of 3 servers answered, 2 are needed; b:2, c:3: no answer");
+}
+
+TEST(NoQuorum, WhoeverSaysNoHasAnsweredAndTakesNoPart) {
+  const std::vector<std::string> names{"a:1", "b:2", "c:3"};
+  const Error silent{ErrorKind::unreachable, {}};
+  for (const ErrorKind kind :
+       {ErrorKind::not_ready, ErrorKind::refused, ErrorKind::config, ErrorKind::protocol, ErrorKind::system})
+    EXPECT_EQ(no_quorum(names, {std::nullopt, silent, Error{kind, "no"}}).what,
+              "only 1 of 3 servers take part, 2 are needed; c:3: no");
+}
+
+TEST(NoQuorum, WhereAMajorityAnswersTellsHowManySaidYes) {
+  const std::vector<std::string> names{"a:1", "b:2", "c:3"};
+  const Error silent{ErrorKind::unreachable, {}};
+  EXPECT_EQ(no_quorum(names, {std::nullopt, std::nullopt, silent}, 1).what,
+            "only 1 of 3 servers have confirmed it, 2 are needed; c:3: no answer");
+}
+
 TEST(NoQuorum, IsRefusedOnlyWhereTheRefusalsPreventAMajority) {
   const std::vector<std::string> names{"a:1", "b:2", "c:3"};
   const Error no{ErrorKind::refused, "NOAUTH"};

@@ -192,6 +192,18 @@ def test_a_majority_that_restarts_empty_has_lost_it(store, site):
     assert [event["event"] for event in log_of(store)].count("lost") == 1
 
 
+def test_what_is_taken_back_is_told_once(store, site):
+    holder = store.hold("n", "--ttl", "6s", "--on-gone", "reclaim")
+    clients = [server.client() for server in site.servers]
+    wait_until(lambda: all(client.exists("klock:n") for client in clients), what="all have it")
+    for client in clients:
+        client.delete("klock:n")
+    wait_until(lambda: "reclaimed" in store.run("log", "n").out, timeout=20, what="it is taken back")
+    holder.send(signal.SIGTERM)
+    holder.wait()
+    assert [event["event"] for event in log_of(store)] == ["acquired", "reclaimed", "released"]
+
+
 def test_the_fence_grows_over_all_servers(store, site):
     for server in site.servers[:3]:
         server.client().set("{klock:n}:fence", 4_000_000_000_000_000)

@@ -271,6 +271,9 @@ Result<Renewal> RedlockSession::confirm_or_renew(bool extends, Instant deadline,
     ours_[i] = std::holds_alternative<Renewed>(**answers[i]);
     lacking_[i] = !ours_[i];
   }
+  // A server that gets the hold tells nothing of it, as it cannot know whether the majority had lost it.
+  const auto* renewed = std::get_if<Renewed>(&*judged.outcome);
+  if (renewed != nullptr && renewed->reclaimed) note(EventKind::reclaimed, {}, deadline);
   return *std::move(judged.outcome);
 }
 

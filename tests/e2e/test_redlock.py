@@ -257,6 +257,27 @@ def test_refused_by_a_majority(make_klock, tmp_path):
         site.end()
 
 
+def test_one_server_under_two_names(site, make_klock):
+    first, second = site.servers[0].port, site.servers[1].port
+    store = make_klock(f"redlock://127.0.0.1:{first},localhost:{first},127.0.0.1:{second}")
+    done = store.run("doctor")
+    assert f"DANGER   names         127.0.0.1:{first} and localhost:{first} are one server" in done.out, done.out
+    assert done.status == store.run("doctor", "--ttl", "1h").status != 0
+    assert "one server" not in make_klock(site.url).run("doctor").out
+
+
+def test_without_scripts_there_is_no_majority(site, make_klock):
+    store = make_klock(site.url_of(3).replace("redlock://", "redlock://job:pw@"))
+    for number, server in enumerate(site.servers[:3]):
+        forbidden = ["-@scripting"] if number < 2 else []
+        server.client().execute_command("ACL", "SETUSER", "job", "on", ">pw", "~*", "&*", "+@all", *forbidden)
+    assert "DANGER   scripts" in store.run("doctor").out
+    assert store.run("run", "n", "--", "true").status == 77
+    site.servers[0].client().execute_command("ACL", "SETUSER", "job", "+@all")
+    assert "WARNING  scripts" in store.run("doctor").out
+    assert store.run("run", "n", "--", "true").status == 0
+
+
 def test_no_overlap_while_servers_come_and_go(store, site):
     with Contenders(store, count=6) as contenders:
         for number in (0, 1, 2, 3, 4):

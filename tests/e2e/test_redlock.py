@@ -11,6 +11,7 @@ from support.contenders import Contenders
 from support.foreign import start_node, unlock
 from support.independent import Independent
 from support.proc import SLOW, alive, holds_for, wait_until
+from support.servers import FalseServer
 
 
 @pytest.fixture
@@ -217,7 +218,7 @@ def test_the_fence_grows_over_all_servers(store, site):
     assert 4_000_000_000_000_000 < first < second < third
 
 
-def test_a_release_ends_with_those_that_can_be_reached(make_klock, site):
+def test_a_release_ends_with_those_that_can_be_reached(site, make_klock):
     """One is down and one has lost the hold, so neither answer has a majority: there is nothing to wait for."""
     store = make_klock(site.url_of(3))
     holder = store.hold("n", "--ttl", "60s")
@@ -324,3 +325,17 @@ def test_a_minority_that_knows_of_a_holder_is_obeyed(store, site):
     holder.wait(60)
     done = store.run("run", "--if-unavailable", "run", "m", "--", "touch", "ran", timeout=60)
     assert done.status == 0 and os.path.exists(os.path.join(store.directory, "ran"))
+
+
+def test_a_minority_that_is_no_redis_is_obeyed(site, make_klock):
+    """It answers, so the store is not away."""
+    def answer(peer):
+        peer.recv(1000)
+        peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    site.servers[1].kill()
+    with FalseServer(answer) as web:
+        store = make_klock(f"{site.url_of(2)},127.0.0.1:{web.port}")
+        done = store.run("run", "--if-unavailable", "run", "n", "--", "touch", "ran", timeout=60)
+    assert done.status == 69 and "1 of 3 servers take part" in done.err
+    assert not os.path.exists(os.path.join(store.directory, "ran"))

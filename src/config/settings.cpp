@@ -159,6 +159,7 @@ Status take_url(const RawValues& values, Settings& settings) {
   Setting<std::string> text{"local:"};
   if (const auto given = values.find("url"); given != values.end()) text = given->second;
   Result<StoreUrl> url = parse_store_url(text.value);
+  if (!url && text.origin == Origin::flag && shows_password(text.value)) return password_in_flag();
   if (!url) return wrong_value(text, "url", url.error().what, url.error().hint);
   settings.url = *std::move(url);
   for (RedisUrl* const server : servers_of(settings.url))

@@ -156,6 +156,13 @@ std::vector<RedisUrl*> lock_servers(StoreUrl& url) {
 
 }  // namespace
 
+tl::unexpected<Error> password_in_flag() {
+  return failure(ErrorKind::usage,
+                 "--url: a password on the command line can be read by everyone on this host",
+                 "put the URL into KLOCK_URL or klock.toml, or the password into KLOCK_PASSWORD_FILE or "
+                 "REDISCLI_AUTH");
+}
+
 Status take_password(Settings& settings) {
   if (auto* const sentinel = std::get_if<SentinelUrl>(&settings.url))
     KLOCK_CHECK(take_sentinel_password(settings, *sentinel));
@@ -165,11 +172,7 @@ Status take_password(Settings& settings) {
     for (RedisUrl* const server : servers) server->password = password;
   };
   if (!servers[0]->password.empty()) {
-    if (settings.url_text.origin == Origin::flag)
-      return failure(ErrorKind::usage,
-                     "--url: a password on the command line can be read by everyone on this host",
-                     "put the URL into KLOCK_URL or klock.toml, or the password into KLOCK_PASSWORD_FILE or "
-                     "REDISCLI_AUTH");
+    if (settings.url_text.origin == Origin::flag) return password_in_flag();
     remark_on_url_password(settings);
     return {};
   }

@@ -164,8 +164,17 @@ tl::expected<Place, Wrong> take_place(std::string_view rest, RedisUrl& url) {
   return Place{authority, path};
 }
 
-tl::unexpected<Wrong> several_logins() {
-  return malformed("several '@'", "one login, before all hosts; in a password write @ as %40");
+// What is wrong with the login of several hosts, if anything. What looks like a host in front of it would be
+// a part of the user's name.
+std::optional<Wrong> misplaced_login(std::string_view rest) {
+  if (std::count(rest.begin(), rest.end(), '@') > 1)
+    return Wrong{"several '@'", "one login, before all hosts; in a password write @ as %40"};
+  const std::size_t separator = rest.substr(0, rest.rfind('@')).find_first_of(",/");
+  if (rest.find('@') == std::string_view::npos || separator == std::string_view::npos ||
+      rest[separator] != ',')
+    return std::nullopt;
+  return Wrong{"the login is not in front of the first host",
+               "one login, before all hosts; in a password write , as %2C"};
 }
 
 Parsed parse_tcp(std::string_view rest) {
@@ -193,7 +202,7 @@ std::string take_endpoints(std::string_view hosts, const RedisUrl& like, std::ve
 }
 
 Parsed parse_cluster(std::string_view rest) {
-  if (std::count(rest.begin(), rest.end(), '@') > 1) return several_logins();
+  if (auto wrong = misplaced_login(rest)) return tl::unexpected<Wrong>(*std::move(wrong));
   RedisUrl login;
   const auto place = take_place(rest, login);
   if (!place) return tl::unexpected<Wrong>(place.error());
@@ -207,7 +216,7 @@ Parsed parse_cluster(std::string_view rest) {
 
 // A server that is named twice would have two votes.
 Parsed parse_redlock(std::string_view rest) {
-  if (std::count(rest.begin(), rest.end(), '@') > 1) return several_logins();
+  if (auto wrong = misplaced_login(rest)) return tl::unexpected<Wrong>(*std::move(wrong));
   RedisUrl like;
   const auto place = take_place(rest, like);
   if (!place) return tl::unexpected<Wrong>(place.error());
@@ -239,7 +248,7 @@ bool is_master_name(std::string_view name) {
 
 Parsed parse_sentinel(std::string_view rest) {
   SentinelUrl url;
-  if (std::count(rest.begin(), rest.end(), '@') > 1) return several_logins();
+  if (auto wrong = misplaced_login(rest)) return tl::unexpected<Wrong>(*std::move(wrong));
   auto place = take_place(rest, url.server);
   if (!place) return tl::unexpected<Wrong>(place.error());
   RedisUrl sentinel;
@@ -352,6 +361,14 @@ std::vector<RedisUrl*> servers_of(StoreUrl& url) {
   if (auto* const redlock = std::get_if<RedlockUrl>(&url))
     for (RedisUrl& server : redlock->servers) servers.push_back(&server);
   return servers;
+}
+
+bool shows_password(const std::string& text) {
+  const std::string_view before = std::string_view(text).substr(0, std::min(text.rfind('@'), text.size()));
+  if (before.size() == text.size()) return false;
+  const std::size_t start = before.find_last_of(",/") + 1;  // 0 if there is none
+  const std::size_t colon = before.find(':', start);
+  return colon != std::string_view::npos && colon + 1 < before.size();
 }
 
 std::string redact_url(const std::string& text) {

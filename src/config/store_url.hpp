@@ -77,6 +77,9 @@ Result<StoreUrl> parse_store_url(const std::string& text);
 // Every server that the URL tells how to reach, also the one whose host is to be found out.
 std::vector<RedisUrl*> servers_of(StoreUrl& url);
 
+// Whether there is "user:password@" in it, however malformed it is.
+bool shows_password(const std::string& text);
+
 // The URL for people: the password, if any, as `***`. Works on malformed input too, and then hides whatever
 // could be a password.
 std::string redact_url(const std::string& text);

@@ -16,9 +16,10 @@ enum class Severity : std::uint8_t { ok, unknown, warning, danger };
 // untrusted, and output/ escapes them.
 struct Finding {
   Severity severity = Severity::ok;
-  std::string subject;      // a word or two, the same in every answer: "eviction"
-  std::string what;         // what was found, and what follows from it
-  std::string remedy = {};  // empty: nothing to be done
+  std::string subject;        // a word or two, the same in every answer: "eviction"
+  std::string what;           // what was found, and what follows from it
+  std::string remedy = {};    // empty: nothing to be done
+  std::string identity = {};  // of the server that was looked at, whatever its name; not shown
 };
 
 // ok where there are none.

@@ -11,6 +11,7 @@ from support.contenders import Contenders
 from support.foreign import start_node, unlock
 from support.independent import Independent
 from support.proc import SLOW, alive, holds_for, wait_until
+from support.servers import FalseServer
 
 
 @pytest.fixture
@@ -192,6 +193,18 @@ def test_a_majority_that_restarts_empty_has_lost_it(store, site):
     assert [event["event"] for event in log_of(store)].count("lost") == 1
 
 
+def test_what_is_taken_back_is_told_once(store, site):
+    holder = store.hold("n", "--ttl", "6s", "--on-gone", "reclaim")
+    clients = [server.client() for server in site.servers]
+    wait_until(lambda: all(client.exists("klock:n") for client in clients), what="all have it")
+    for client in clients:
+        client.delete("klock:n")
+    wait_until(lambda: "reclaimed" in store.run("log", "n").out, timeout=20, what="it is taken back")
+    holder.send(signal.SIGTERM)
+    holder.wait()
+    assert [event["event"] for event in log_of(store)] == ["acquired", "reclaimed", "released"]
+
+
 def test_the_fence_grows_over_all_servers(store, site):
     for server in site.servers[:3]:
         server.client().set("{klock:n}:fence", 4_000_000_000_000_000)
@@ -203,6 +216,22 @@ def test_the_fence_grows_over_all_servers(store, site):
     site.servers[2].kill()
     third = fence_of(store)
     assert 4_000_000_000_000_000 < first < second < third
+
+
+def test_a_release_ends_with_those_that_can_be_reached(site, make_klock):
+    """One is down and one has lost the hold, so neither answer has a majority: there is nothing to wait for."""
+    store = make_klock(site.url_of(3))
+    holder = store.hold("n", "--ttl", "60s")
+    script = shells.hold(store, "--ttl 60s m")
+    clients = [server.client() for server in site.servers[:3]]
+    wait_until(lambda: all(client.exists("klock:n", "klock:m") == 2 for client in clients), what="all have them")
+    site.servers[2].kill()
+    clients[1].delete("klock:n", "klock:m")
+    holder.send(signal.SIGTERM)
+    assert holder.wait(20) == 143
+    assert shells.finish(script) == 0
+    wait_until(lambda: clients[0].exists("klock:n", "klock:m") == 0, what="nothing is left")
+    assert store.run("run", "-n", "m", "--", "true").status == 0
 
 
 def test_the_guard_releases_everywhere(store, site):
@@ -218,7 +247,7 @@ def test_refused_by_a_majority(make_klock, tmp_path):
     try:
         klock = make_klock(site.url)
         refused = klock.run("run", "--if-unavailable", "run", "n", "--", "true")
-        assert refused.status == 77 and "0 of 3 servers let us in" in refused.err
+        assert refused.status == 77 and "0 of 3 servers take part" in refused.err
         secret = tmp_path / "secret"
         secret.write_text("geheim\n", encoding="ascii")
         done = klock.run("run", "-v", "n", "--", "true", env={"KLOCK_PASSWORD_FILE": str(secret)})
@@ -227,6 +256,27 @@ def test_refused_by_a_majority(make_klock, tmp_path):
         assert klock.run("run", "n", "--", "true", env={"KLOCK_PASSWORD_FILE": str(secret)}).status == 0
     finally:
         site.end()
+
+
+def test_one_server_under_two_names(site, make_klock):
+    first, second = site.servers[0].port, site.servers[1].port
+    store = make_klock(f"redlock://127.0.0.1:{first},localhost:{first},127.0.0.1:{second}")
+    done = store.run("doctor")
+    assert f"DANGER   names         127.0.0.1:{first} and localhost:{first} are one server" in done.out, done.out
+    assert done.status == store.run("doctor", "--ttl", "1h").status != 0
+    assert "one server" not in make_klock(site.url).run("doctor").out
+
+
+def test_without_scripts_there_is_no_majority(site, make_klock):
+    store = make_klock(site.url_of(3).replace("redlock://", "redlock://job:pw@"))
+    for number, server in enumerate(site.servers[:3]):
+        forbidden = ["-@scripting"] if number < 2 else []
+        server.client().execute_command("ACL", "SETUSER", "job", "on", ">pw", "~*", "&*", "+@all", *forbidden)
+    assert "DANGER   scripts" in store.run("doctor").out
+    assert store.run("run", "n", "--", "true").status == 77
+    site.servers[0].client().execute_command("ACL", "SETUSER", "job", "+@all")
+    assert "WARNING  scripts" in store.run("doctor").out
+    assert store.run("run", "n", "--", "true").status == 0
 
 
 def test_no_overlap_while_servers_come_and_go(store, site):
@@ -275,3 +325,17 @@ def test_a_minority_that_knows_of_a_holder_is_obeyed(store, site):
     holder.wait(60)
     done = store.run("run", "--if-unavailable", "run", "m", "--", "touch", "ran", timeout=60)
     assert done.status == 0 and os.path.exists(os.path.join(store.directory, "ran"))
+
+
+def test_a_minority_that_is_no_redis_is_obeyed(site, make_klock):
+    """It answers, so the store is not away."""
+    def answer(peer):
+        peer.recv(1000)
+        peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    site.servers[1].kill()
+    with FalseServer(answer) as web:
+        store = make_klock(f"{site.url_of(2)},127.0.0.1:{web.port}")
+        done = store.run("run", "--if-unavailable", "run", "n", "--", "touch", "ran", timeout=60)
+    assert done.status == 69 and "1 of 3 servers take part" in done.err
+    assert not os.path.exists(os.path.join(store.directory, "ran"))

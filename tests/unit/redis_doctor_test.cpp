@@ -75,6 +75,7 @@ TEST(RedisDoctor, InfoIsCutAndUnderstoodWhateverItIs) {
 TEST(RedisDoctor, Version) {
   EXPECT_EQ(with_info("server", "redis_version:4.0.14").severity, Severity::danger);
   EXPECT_EQ(with_info("server", "redis_version:5.0.0").severity, Severity::ok);
+  EXPECT_EQ(with_info("server", "run_id:0123abcd").identity, "0123abcd");
   EXPECT_NE(
       with_info("server", "valkey_version:8.1.0\r\nserver_mode:cluster").what.find("Valkey 8.1.0, cluster"),
       std::string::npos);

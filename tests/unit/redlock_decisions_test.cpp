@@ -147,7 +147,17 @@ TEST(Release, IsALossWhenAMajorityDoesNotHaveIt) {
   EXPECT_EQ(judge_release({R(Released::gone), R(Released::gone), std::nullopt}), Released::gone);
   EXPECT_EQ(judge_release({R(Released::done), R(Released::gone), failed<Released>()}), Released::done);
   EXPECT_EQ(judge_release({R(Released::done), failed<Released>(), failed<Released>()}), std::nullopt);
-  EXPECT_FALSE(is_decided({R(Released::done), R(Released::gone), std::nullopt}));
+}
+
+TEST(Release, IsDecidedOnceAMajorityIsFreeOrNoneIsLeft) {
+  using R = Result<Released>;
+  EXPECT_FALSE(is_decided({R(Released::done), std::nullopt, std::nullopt}));
+  EXPECT_TRUE(is_decided({R(Released::done), R(Released::gone), std::nullopt})) << "the third may never come";
+  EXPECT_TRUE(
+      is_decided({R(Released::done), R(Released::gone), R(Released::done), std::nullopt, std::nullopt}));
+  EXPECT_FALSE(is_decided({R(Released::done), R(Released::not_mine), std::nullopt}))
+      << "the third tells whether somebody else has got it";
+  EXPECT_TRUE(is_decided({R(Released::done), R(Released::not_mine), failed<Released>()}));
 }
 
 TEST(Eviction, CountsWhereItWasDone) {
@@ -164,6 +174,29 @@ TEST(NoQuorum, SaysHowManyAnsweredAndWhyOneDidNot) {
   EXPECT_EQ(silent.kind, ErrorKind::unreachable);
   EXPECT_EQ(silent.what, "only 1 of 3 servers answered, 2 are needed; c:3: cannot connect");
   EXPECT_EQ(silent.hint, "start it");
+}
+
+TEST(NoQuorum, NamesTheSilentOnesWhereNobodySaysWhy) {
+  const std::vector<std::string> names{"a:1", "b:2", "c:3"};
+  const Error silent{ErrorKind::unreachable, {}};
+  EXPECT_EQ(no_quorum(names, {std::nullopt, silent, silent}).what,
+            "only 1 of 3 servers answered, 2 are needed; b:2, c:3: no answer");
+}
+
+TEST(NoQuorum, WhoeverSaysNoHasAnsweredAndTakesNoPart) {
+  const std::vector<std::string> names{"a:1", "b:2", "c:3"};
+  const Error silent{ErrorKind::unreachable, {}};
+  for (const ErrorKind kind :
+       {ErrorKind::not_ready, ErrorKind::refused, ErrorKind::config, ErrorKind::protocol, ErrorKind::system})
+    EXPECT_EQ(no_quorum(names, {std::nullopt, silent, Error{kind, "no"}}).what,
+              "only 1 of 3 servers take part, 2 are needed; c:3: no");
+}
+
+TEST(NoQuorum, WhereAMajorityAnswersTellsHowManySaidYes) {
+  const std::vector<std::string> names{"a:1", "b:2", "c:3"};
+  const Error silent{ErrorKind::unreachable, {}};
+  EXPECT_EQ(no_quorum(names, {std::nullopt, std::nullopt, silent}, 1).what,
+            "only 1 of 3 servers have confirmed it, 2 are needed; c:3: no answer");
 }
 
 TEST(NoQuorum, IsRefusedOnlyWhereTheRefusalsPreventAMajority) {

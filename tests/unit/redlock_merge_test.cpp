@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "store/redlock/delayed_restart.hpp"
+#include "store/redlock/doctor.hpp"
 #include "store/redlock/merge.hpp"
 
 #include <gtest/gtest.h>
@@ -127,6 +127,45 @@ TEST(DelayedRestart, ARecentRestartWithoutItsVotesIsADanger) {
   EXPECT_EQ(findings[0].severity, Severity::danger);
   EXPECT_NE(findings[0].remedy.find("one lease"), std::string::npos);
   EXPECT_EQ(findings[1].severity, Severity::ok);
+}
+
+std::vector<redis::ServerFindings> with_scripts(const std::vector<bool>& allowed) {
+  std::vector<redis::ServerFindings> servers;
+  for (const bool one : allowed) {
+    redis::ServerFindings server{"h" + std::to_string(servers.size() + 1),
+                                 {{Severity::ok, "server", "Redis"}}};
+    if (!one)
+      server.findings.push_back(
+          {Severity::warning, "scripts", "this user may not run EVAL: only exclusive locks", "+eval"});
+    servers.push_back(std::move(server));
+  }
+  return servers;
+}
+
+TEST(Scripts, AreADangerWhereNoMajorityMayRunThem) {
+  auto few = with_scripts({false, true, true});
+  explain_scripts(few, 3);
+  EXPECT_EQ(few[0].findings[1].severity, Severity::warning);
+  EXPECT_EQ(few[0].findings[1].what, "this user may not run EVAL: it takes no part");
+  auto many = with_scripts({false, true, false});
+  explain_scripts(many, 3);
+  EXPECT_EQ(many[0].findings[1].severity, Severity::danger);
+  EXPECT_EQ(many[2].findings[1].remedy, "+eval");
+  auto one_is_missing = with_scripts({true, false});
+  explain_scripts(one_is_missing, 3);
+  EXPECT_EQ(one_is_missing[1].findings[1].severity, Severity::danger);
+  EXPECT_EQ(one_is_missing[0].findings.size(), 1U);
+}
+
+TEST(Names, OneServerUnderTwoIsADanger) {
+  std::vector<redis::ServerFindings> servers = with_scripts({true, true, true, true});
+  EXPECT_TRUE(judge_names(servers).empty()) << "none tells who it is";
+  servers[0].findings[0].identity = servers[2].findings[0].identity = "a";
+  servers[1].findings[0].identity = "b";
+  const auto findings = judge_names(servers);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::danger);
+  EXPECT_NE(findings[0].what.find("h1 and h3 are one server"), std::string::npos) << findings[0].what;
 }
 
 TEST(Majority, MissingServersAreAWarning) {

@@ -339,6 +339,12 @@ TEST_F(SettingsTest, WherePasswordsComeFrom) {
   EXPECT_TRUE(std::holds_alternative<LocalUrl>(load({{"url", flag("local:", "--url")}}).url));
 }
 
+TEST_F(SettingsTest, APasswordOnTheCommandLineIsToldFirst) {
+  for (const char* url : {"redis://a:s3cret@h", "redlock://h1,a:s3cret@h2,h3", "redlock://h1:1,a:s3cret@h2"})
+    EXPECT_TRUE(mentions(refused({{"url", flag(url, "--url")}}).what, "a password on the command line"))
+        << url;
+}
+
 TEST_F(SettingsTest, UnusablePasswordFiles) {
   const RawValues flags{{"url", flag("redis://h", "--url")}};
   for (const std::string& path : {home_ + "/missing", home_, write("empty", ""), write("newline", "\nx\n")}) {

@@ -258,6 +258,27 @@ TEST(StoreUrl, ARedlockNeedsDifferentServersAndEnough) {
   }
 }
 
+TEST(StoreUrl, ALoginThatIsNotInFrontIsNoUser) {
+  for (const char* text : {"redlock://h1,alice:s3cret@h2,h3", "redlock://h1:1,alice:s3cret@h2,h3,h4",
+                           "redis-cluster://h1,alice:s3cret@h2", "redis-sentinel://h1,:s3cret@h2/m"}) {
+    const auto url = parse_store_url(text);
+    ASSERT_FALSE(url.has_value()) << text;
+    EXPECT_NE(url.error().what.find("not in front of the first host"), std::string::npos) << url.error().what;
+    EXPECT_EQ(url.error().what.find("s3cret"), std::string::npos) << url.error().what;
+  }
+  const auto url = parse_store_url("redlock://alice:s3%2Ccret@h1,h2,h3");
+  ASSERT_TRUE(url.has_value()) << url.error().what;
+  EXPECT_EQ(std::get<RedlockUrl>(*url).servers[2].password.reveal(), "s3,cret");
+}
+
+TEST(StoreUrl, ShowsAPasswordHoweverMalformed) {
+  for (const char* text : {"redlock://h1,alice:s3cret@h2,h3", "redis://a:s3cret@h:x", "a:s3cret@h"})
+    EXPECT_TRUE(shows_password(text)) << text;
+  for (const char* text :
+       {"redlock://h1:1,alice@h2,h3", "redis://a@h", "redis://a:@h", "redis://h:1/x", "local:/a", ""})
+    EXPECT_FALSE(shows_password(text)) << text;
+}
+
 TEST(RedactUrl, ShowsEverythingButThePassword) {
   EXPECT_EQ(redact_url("redis://alice:s3cret@db1:7000/2"), "redis://alice:***@db1:7000/2");
   EXPECT_EQ(redact_url("redis://:s3cret@db1"), "redis://:***@db1");

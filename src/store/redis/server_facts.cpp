@@ -54,7 +54,7 @@ Finding judge_version(const ServerFacts& facts) {
     return {Severity::danger, "server", what + ": klock needs 5.0 or later", "upgrade the server"};
   if (const Text mode = facts.info(valkey ? "server_mode" : "redis_mode")) what += ", " + *mode;
   if (const Number up = facts.info_number("uptime_in_seconds")) what += ", up " + rough_duration(*up);
-  return {Severity::ok, "server", what};
+  return {Severity::ok, "server", what, {}, facts.info("run_id").value_or("")};
 }
 
 bool has_append_only_file(const ServerFacts& facts) {

@@ -41,7 +41,7 @@ class ServerFacts {
 std::vector<std::string_view> wanted_settings();
 
 // Server, persistence, eviction, memory, role, replication, min-replicas, restart: one finding each, but
-// those that have no meaning here. Pure.
+// those that have no meaning here. That of the server has its run_id. Pure.
 std::vector<Finding> judge_server(const ServerFacts& facts, Duration ttl);
 
 }  // namespace klock::redis

@@ -9,9 +9,19 @@ namespace {
 // Those that the user can do something about, most certain first.
 constexpr std::array<ErrorKind, 3> k_weighty{ErrorKind::refused, ErrorKind::config, ErrorKind::system};
 
+// None of them says why.
+std::string silent_ones(const std::vector<std::string>& servers,
+                        const std::vector<std::optional<Error>>& errors) {
+  std::string text;
+  for (std::size_t i = 0; i < servers.size(); ++i)
+    if (errors[i]) text += (text.empty() ? "; " : ", ") + servers[i];
+  return text.empty() ? text : text + ": no answer";
+}
+
 }  // namespace
 
-Error no_quorum(const std::vector<std::string>& servers, const std::vector<std::optional<Error>>& errors) {
+Error no_quorum(const std::vector<std::string>& servers, const std::vector<std::optional<Error>>& errors,
+                std::optional<std::size_t> confirmed) {
   const std::size_t quorum = quorum_of(servers.size());
   const auto of_kind = [&](ErrorKind kind) {
     return static_cast<std::size_t>(std::count_if(
@@ -27,19 +37,19 @@ Error no_quorum(const std::vector<std::string>& servers, const std::vector<std::
       break;
     }
   const auto answered = static_cast<std::size_t>(std::count(errors.begin(), errors.end(), std::nullopt));
-  std::string what = "only " + std::to_string(answered) + " of " + std::to_string(servers.size()) +
-                     (kind == ErrorKind::refused ? " servers let us in, " : " servers answered, ") +
+  std::string what = "only " + std::to_string(confirmed.value_or(answered)) + " of " +
+                     std::to_string(servers.size()) +
+                     (confirmed          ? " servers have confirmed it, "
+                      : somebody_says_no ? " servers take part, "
+                                         : " servers answered, ") +
                      std::to_string(quorum) + " are needed";
   const auto tells = [](const auto& error) { return error && !error->what.empty(); };
   auto told = std::find_if(errors.begin(), errors.end(),
                            [&](const auto& error) { return tells(error) && error->kind == kind; });
   if (told == errors.end()) told = std::find_if(errors.begin(), errors.end(), tells);
-  std::string hint;
-  if (told != errors.end()) {
-    what += "; " + servers[static_cast<std::size_t>(told - errors.begin())] + ": " + (*told)->what;
-    hint = (*told)->hint;
-  }
-  return Error{kind, std::move(what), std::move(hint)};
+  if (told == errors.end()) return Error{kind, what + silent_ones(servers, errors)};
+  what += "; " + servers[static_cast<std::size_t>(told - errors.begin())] + ": " + (*told)->what;
+  return Error{kind, std::move(what), (*told)->hint};
 }
 
 }  // namespace klock::redlock

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,11 +71,14 @@ Value quorum_value(std::vector<Value> values, std::size_t servers, Value least) 
 
 // Why there is no majority: `errors` are in the servers' order (nullopt: it answered; unreachable with an
 // empty text: silent). Refused only where the refusals alone prevent a majority; unreachable only where
-// nobody says no, else not_ready: whoever says no is obeyed.
-Error no_quorum(const std::vector<std::string>& servers, const std::vector<std::optional<Error>>& errors);
+// nobody says no, else not_ready: whoever says no is obeyed. `confirmed`: how many said yes, where a majority
+// has answered but not with yes.
+Error no_quorum(const std::vector<std::string>& servers, const std::vector<std::optional<Error>>& errors,
+                std::optional<std::size_t> confirmed = std::nullopt);
 
 template <class Answer>
-tl::unexpected<Error> no_quorum_of(const std::vector<std::string>& servers, const Answers<Answer>& answers) {
+tl::unexpected<Error> no_quorum_of(const std::vector<std::string>& servers, const Answers<Answer>& answers,
+                                   std::optional<std::size_t> confirmed = std::nullopt) {
   std::vector<std::optional<Error>> errors;
   for (const auto& answer : answers)
     if (!answer)
@@ -83,7 +87,7 @@ tl::unexpected<Error> no_quorum_of(const std::vector<std::string>& servers, cons
       errors.emplace_back(answer->error());
     else
       errors.emplace_back(std::nullopt);
-  return tl::unexpected(no_quorum(servers, errors));
+  return tl::unexpected(no_quorum(servers, errors, confirmed));
 }
 
 }  // namespace klock::redlock

@@ -111,7 +111,11 @@ RenewalBallot judge_renewal(const Answers<Renewal>& answers, const std::vector<b
 
 bool is_decided(const Answers<Released>& answers) {
   const Ballot done = count_done(answers);
-  return done.is_carried() || done.is_rejected() || done.open() == 0;
+  if (done.is_carried() || done.is_rejected() || done.open() == 0) return true;
+  // Whoever is silent may have it until its lease ends, but makes no majority.
+  const Ballot free =
+      count(answers, [](const Released& answer, std::size_t) { return answer != Released::not_mine; });
+  return free.is_carried();
 }
 
 // One that does not have it is no loss as long as a majority may have had it.

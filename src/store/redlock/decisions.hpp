@@ -40,7 +40,8 @@ struct RenewalBallot {
 };
 RenewalBallot judge_renewal(const Answers<Renewal>& answers, const std::vector<bool>& lacking, bool reclaim);
 
-// nullopt: no majority has answered. More answers may change it until it is decided.
+// nullopt: no majority has answered. More answers may change it until it is decided, and then no more than
+// whether a hold of which a majority has nothing left was lost before.
 bool is_decided(const Answers<Released>& answers);
 std::optional<Released> judge_release(const Answers<Released>& answers);
 

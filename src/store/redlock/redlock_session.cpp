@@ -261,13 +261,19 @@ Result<Renewal> RedlockSession::confirm_or_renew(bool extends, Instant deadline,
       {deadline, k_grace}, interrupt, interrupted);
   if (interrupted) return Renewal(Interrupted{});
   RenewalBallot judged = judge(answers);
-  if (!judged.outcome) return no_quorum_of(names_, answers);
+  if (!judged.outcome) {
+    const bool quorate = judged.ballot.is_quorate();
+    return no_quorum_of(names_, answers, quorate ? std::optional(judged.ballot.yes) : std::nullopt);
+  }
   // One that does not have it gets it at the next renewal, now that a majority has confirmed it.
   for (std::size_t i = 0; extends && holding_ && !joined_ && i < answers.size(); ++i) {
     if (!answers[i] || !*answers[i]) continue;
     ours_[i] = std::holds_alternative<Renewed>(**answers[i]);
     lacking_[i] = !ours_[i];
   }
+  // A server that gets the hold tells nothing of it, as it cannot know whether the majority had lost it.
+  const auto* renewed = std::get_if<Renewed>(&*judged.outcome);
+  if (renewed != nullptr && renewed->reclaimed) note(EventKind::reclaimed, {}, deadline);
   return *std::move(judged.outcome);
 }
 

@@ -5,7 +5,7 @@
 #include "store/redis/doctor.hpp"
 #include "store/redis/redis_store.hpp"
 #include "store/redlock/decisions.hpp"
-#include "store/redlock/delayed_restart.hpp"
+#include "store/redlock/doctor.hpp"
 #include "store/redlock/merge.hpp"
 #include "store/redlock/redlock_session.hpp"
 #include "store/redlock/servers.hpp"
@@ -217,7 +217,9 @@ Result<std::vector<Finding>> Store::examine(Duration ttl, Instant deadline, Inte
     else
       missing.push_back(names_[i] + ": " + (answers[i] ? answers[i]->error().what : "no answer"));
   }
+  explain_scripts(servers, names_.size());
   std::vector<Finding> findings = redis::merge_findings(servers);
+  for (Finding& finding : judge_names(servers)) findings.push_back(std::move(finding));
   findings.push_back(judge_majority(names_.size(), missing));
   return findings;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lease/diagnosis.hpp"
+#include "store/redis/doctor.hpp"
 
 #include <cstddef>
 #include <string>
@@ -14,6 +15,13 @@ namespace klock::redlock {
 // it has to stay away for one lease first ("delayed restarts" in the description of the Redlock algorithm),
 // or to lose nothing (appendfsync always). Pure.
 std::vector<Finding> explain_restart(std::vector<Finding> findings);
+
+// What each server's "scripts" mean here, where votes are scripts alone: with those that answer and let this
+// user run them there may be no majority. `configured`: how many servers there are. Pure.
+void explain_scripts(std::vector<redis::ServerFindings>& servers, std::size_t configured);
+
+// Servers that are named more than once, under several names, and so have several votes. Pure.
+std::vector<Finding> judge_names(const std::vector<redis::ServerFindings>& servers);
 
 // How many of the servers answer. `missing`: "host:port: why" of those that don't; fewer than a majority.
 // Pure.

@@ -142,6 +142,24 @@ TEST_F(RedlockSessionTest, ARenewalIsDoubtWithoutAMajorityAndLossWhenItSaysNo) {
   EXPECT_TRUE(test::eventually([this] { return second_.command({"EXISTS", "klock:n"}) == "0"; }, 10000));
 }
 
+TEST_F(RedlockSessionTest, ANewHoldIsSoonGivenToThoseThatHaveNotVotedForIt) {
+  RedisServer third;
+  third.command({"SET", "klock:n", "somebody", "PX", "60000"});
+  auto mine = session(third.port(), claim_of(seconds(3)));
+  const auto attempt = mine->attempt(false, in(seconds(5)), {});
+  ASSERT_TRUE(attempt) << attempt.error().what;
+  ASSERT_TRUE(std::holds_alternative<Lease>(*attempt));
+  third.command({"DEL", "klock:n"});
+  for (const char* what : {"finds out", "gives it"}) {
+    const auto wake = mine->await_news(std::get<Lease>(*attempt).deadline, {});
+    ASSERT_TRUE(wake) << wake.error().what;
+    EXPECT_EQ(*wake, Wake::news) << "before the lease ends: " << what;
+    ASSERT_TRUE(mine->renew(in(seconds(5)), {}));
+  }
+  EXPECT_TRUE(test::eventually([&] { return third.command({"EXISTS", "klock:n"}) == "1"; }, 10000));
+  EXPECT_EQ(*mine->await_news(in(milliseconds(400)), {}), Wake::timeout) << "there are no more";
+}
+
 TEST_F(RedlockSessionTest, ARenewalAfterTheReleaseAddsNothing) {
   RedisServer third;
   auto mine = session(third.port());

@@ -17,6 +17,9 @@ constexpr Duration k_longest_pause = Milliseconds(320);
 constexpr int k_tries_when_split = 4;
 constexpr Duration k_grace = Milliseconds(100);  // for those that a release may yet reach
 constexpr Duration k_note_time = Milliseconds(300);
+// A renewal finds out who lacks a new hold, and the next gives it to them.
+constexpr int k_early_renewals = 2;
+constexpr Duration k_longest_before_early = Milliseconds(1000);
 
 std::vector<std::unique_ptr<redis::Session>> sessions_of(const RedlockUrl& url, const std::string& prefix,
                                                          const Claim& claim) {
@@ -40,6 +43,10 @@ std::vector<bool> has_answered(const Answers<Answer>& answers) {
   std::vector<bool> answered;
   for (const auto& answer : answers) answered.push_back(answer.has_value());
   return answered;
+}
+
+bool contains(const std::vector<bool>& all, bool one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
 }
 
 // From half of `pause` to one and a half.
@@ -119,6 +126,7 @@ RedlockSession::Try RedlockSession::settle(const Election& election, Instant sen
     holding_ = true;
     fence_ = lease.fence;
     lacking_.assign(names_.size(), false);
+    early_renewals_ = contains(ours_, false) ? k_early_renewals : 0;
     waiting_since_.reset();
     // A script's process forks its keeper next.
     if (claim_.for_script) servers_.stop();
@@ -167,6 +175,11 @@ Result<Wake> RedlockSession::await_news(Instant until, Interrupt interrupt) {
     const bool interrupted = wait_ready(-1, 0, until, interrupt) == Ready::interrupted;
     return interrupted ? Wake::interrupted : Wake::timeout;
   }
+  // Whatever ends this is followed by a renewal.
+  const Instant early = BootClock::now() + std::min(claim_.ttl / 10, k_longest_before_early);
+  const bool is_early = early_renewals_ > 0 && early < until;
+  if (is_early) until = early;
+  early_renewals_ = std::max(early_renewals_ - 1, 0);
   const auto is_news = [](Wake wake, std::size_t) { return wake == Wake::news; };
   bool interrupted = false;
   const auto wakes = servers_.ask<Wake>([until](redis::Session& session, std::size_t,
@@ -183,7 +196,7 @@ Result<Wake> RedlockSession::await_news(Instant until, Interrupt interrupt) {
   const Ballot news = count(wakes, is_news);
   if (news.yes > 0) return Wake::news;
   if (news.servers - news.failed < quorum_of(news.servers)) return no_quorum_of(names_, wakes);
-  return Wake::timeout;
+  return is_early ? Wake::news : Wake::timeout;
 }
 
 // Everything that we may have got, also where the answer has not come. Those that gave us something are
@@ -271,6 +284,7 @@ Result<Renewal> RedlockSession::confirm_or_renew(bool extends, Instant deadline,
     ours_[i] = std::holds_alternative<Renewed>(**answers[i]);
     lacking_[i] = !ours_[i];
   }
+  if (!contains(ours_, false)) early_renewals_ = 0;
   // A server that gets the hold tells nothing of it, as it cannot know whether the majority had lost it.
   const auto* renewed = std::get_if<Renewed>(&*judged.outcome);
   if (renewed != nullptr && renewed->reclaimed) note(EventKind::reclaimed, {}, deadline);

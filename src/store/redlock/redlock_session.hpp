@@ -61,6 +61,7 @@ class RedlockSession final : public LockSession {
   bool cooldown_ = false;
   bool holding_ = false;
   std::uint64_t fence_ = 0;  // while holding
+  int early_renewals_ = 0;   // of a new hold that not all have: how many are still to come
   bool joined_ = false;      // an ancestor's hold
   bool asked_ = false;       // for votes, so that there may be some to give back
   std::optional<Instant> waiting_since_;

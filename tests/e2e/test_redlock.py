@@ -31,7 +31,7 @@ def log_of(store, name="n"):
 
 
 def fence_of(store, *options):
-    done = store.run("run", *options, "n", "--", "sh", "-c", "echo $KLOCK_FENCE")
+    done = store.run("run", "--ttl", "3s", *options, "n", "--", "sh", "-c", "echo $KLOCK_FENCE", timeout=30)
     assert done.status == 0, done.err
     return int(done.out)
 

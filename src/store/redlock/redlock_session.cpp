@@ -63,6 +63,7 @@ RedlockSession::RedlockSession(const RedlockUrl& url, const std::string& prefix,
       server_time_(std::clamp<Duration>(claim_.ttl / 4, k_shortest_time, k_longest_time)),
       servers_(sessions_of(url, prefix, claim_)),
       ours_(names_.size()),
+      unheard_(names_.size()),
       lacking_(names_.size()),
       pause_(k_first_pause) {}
 
@@ -88,8 +89,10 @@ RedlockSession::Try RedlockSession::try_once(Instant deadline, Interrupt interru
   const auto votes = servers_.ask<Attempt>(
       [until](redis::Session& session, std::size_t, Interrupt over) { return session.vote(until, over); },
       enough_of, {until, k_grace}, interrupt, interrupted);
-  for (std::size_t i = 0; i < votes.size(); ++i)
+  for (std::size_t i = 0; i < votes.size(); ++i) {
     ours_[i] = votes[i] && *votes[i] && std::holds_alternative<Lease>(**votes[i]);
+    unheard_[i] = !votes[i];
+  }
   if (interrupted) return Attempt(Interrupted{});
   const Election election = elect(votes);
   if (election.joined.is_carried()) return Attempt(joined(votes, election));
@@ -199,8 +202,9 @@ Result<Wake> RedlockSession::await_news(Instant until, Interrupt interrupt) {
   return is_early ? Wake::news : Wake::timeout;
 }
 
-// Everything that we may have got, also where the answer has not come. Those that gave us something are
-// waited for.
+// Everything that we may have got, also where the answer has not come. Those that gave us something, or have
+// not said that they did not, are waited for: whoever ends before they have been told leaves it to them for a
+// whole lease.
 Instant RedlockSession::give_back(Instant deadline) {
   servers_.interrupt();
   const Instant until = std::min(deadline, BootClock::now() + server_time_);
@@ -212,6 +216,7 @@ Instant RedlockSession::give_back(Instant deadline) {
       [this](const Answers<Released>& answers) { return with_all_of_ours(true, has_answered(answers)); },
       {until, k_grace, true}, Interrupt{}, interrupted);
   ours_.assign(names_.size(), false);
+  unheard_ = ours_;
   holding_ = joined_ = false;
   return until;
 }
@@ -283,6 +288,7 @@ Result<Renewal> RedlockSession::confirm_or_renew(bool extends, Instant deadline,
     if (!answers[i] || !*answers[i]) continue;
     ours_[i] = std::holds_alternative<Renewed>(**answers[i]);
     lacking_[i] = !ours_[i];
+    unheard_[i] = false;
   }
   if (!contains(ours_, false)) early_renewals_ = 0;
   // A server that gets the hold tells nothing of it, as it cannot know whether the majority had lost it.
@@ -291,11 +297,11 @@ Result<Renewal> RedlockSession::confirm_or_renew(bool extends, Instant deadline,
   return *std::move(judged.outcome);
 }
 
-// With those that have something of ours; nearly, without.
+// With those that have, or may have, something of ours; nearly, without.
 Enough RedlockSession::with_all_of_ours(bool decided, const std::vector<bool>& answered) const {
   if (!decided) return Enough::no;
   bool all = holding_ || asked_;  // else we don't know
-  for (std::size_t i = 0; i < answered.size(); ++i) all &= answered[i] || !ours_[i];
+  for (std::size_t i = 0; i < answered.size(); ++i) all &= answered[i] || !(ours_[i] || unheard_[i]);
   return all ? Enough::yes : Enough::nearly;
 }
 
@@ -318,6 +324,7 @@ Result<Released> RedlockSession::release(Instant deadline, Interrupt interrupt) 
   const auto released = judge_release(answers);
   if (!released) return no_quorum_of(names_, answers);
   ours_.assign(names_.size(), false);
+  unheard_ = ours_;
   holding_ = joined_ = asked_ = false;
   return *released;
 }

@@ -56,6 +56,7 @@ class RedlockSession final : public LockSession {
   const Duration server_time_;            // that one may take for an answer
   Servers<redis::Session> servers_;
   std::vector<bool> ours_;        // which servers have confirmed our vote, hold, or what we have joined
+  std::vector<bool> unheard_;     // which have not answered yet: they may have something of ours too
   std::vector<bool> lacking_;     // which have told a renewal that was confirmed that they have nothing of it
   std::optional<Holder> holder_;  // as the last try saw it
   bool cooldown_ = false;

@@ -131,7 +131,8 @@ class ForcedRelease {
       if (asked.empty()) break;
       if (BootClock::now() >= limit) {
         for (const Holder& holder : asked)
-          tell(of(holder) + "its holder does not answer; the request to stop stands", k_no_answer_hint);
+          tell(of(holder) + "its holder has not let go in time; the request to stop stands",
+               k_no_answer_hint);
         worst_ = k_exit_busy;
         break;
       }

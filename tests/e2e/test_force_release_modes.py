@@ -67,7 +67,7 @@ def test_all_are_asked_before_anyone_is_waited_for(store):
     done = force(store, "-w", "1s")
     assert done.status == 75 and second.wait() == 79
     for one in (frozen, third):
-        assert f"id {shown[one.pid]}: its holder does not answer" in done.err, done.err
+        assert f"id {shown[one.pid]}: its holder has not let go in time" in done.err, done.err
         os.kill(one.pid, signal.SIGCONT)
         assert one.wait() == 79
 

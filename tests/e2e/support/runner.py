@@ -114,16 +114,18 @@ class Klock:
     def start(self, *words, **options):
         return self.start_program(self.path, *words, **options)
 
-    def run(self, *words, timeout=10, **options):
+    patience = 10  # s, for what should be quick
+
+    def run(self, *words, timeout=None, **options):
         """Runs klock to its end."""
         started = self.start(*words, **options)
-        started.wait(timeout)
+        started.wait(timeout or self.patience)
         return started
 
     def hold(self, name, *options, command="exec sleep 1000", **more):
         """klock run NAME with a long command; returns once the command runs."""
         holder = self.start("run", *options, name, "--", "sh", "-c", "echo up; " + command, **more)
-        wait_until(lambda: "up" in holder.out or holder.status is not None, what=f"{name} held")
+        wait_until(lambda: "up" in holder.out or holder.status is not None, timeout=self.patience, what=f"{name} held")
         assert holder.status is None, f"did not hold {name}: {holder.status} {holder.err}"
         return holder
 

@@ -90,7 +90,7 @@ def test_documented_permissions_suffice(make_klock, redis, client):
     client.execute_command("ACL", "SETUSER", "job", "on", ">pw", "resetkeys", "~klock:*", "~{klock:*", "resetchannels",
                            "&{klock:*", "+@all", "-@dangerous")
     klock = make_klock(f"redis://job:pw@127.0.0.1:{redis.port}")
-    holder = klock.hold("n", "--ttl", "600ms", command="sleep 1")
+    holder = klock.hold("n", "--ttl", "2s", command="sleep 3")
     waiter = klock.queue("n", 1)[0]
     assert holder.wait() == 0 and waiter.wait() == 0 and not holder.err and not waiter.err
 
@@ -98,8 +98,8 @@ def test_documented_permissions_suffice(make_klock, redis, client):
 def test_user_without_channels_still_gets_locks(make_klock, redis, client):
     client.execute_command("ACL", "SETUSER", "job", "on", ">pw", "~*", "resetchannels", "+@all")
     klock = make_klock(f"redis://job:pw@127.0.0.1:{redis.port}")
-    holder = klock.hold("n", "--ttl", "600ms", command="sleep 1")
-    assert klock.run("run", "-w", "5", "n", "--", "true").status == 0
+    holder = klock.hold("n", "--ttl", "2s", command="sleep 3")
+    assert klock.run("run", "-w", "15", "n", "--", "true", timeout=20).status == 0
     assert holder.wait() == 0
 
 

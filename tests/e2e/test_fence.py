@@ -37,7 +37,7 @@ def test_grows_from_a_number_ahead_of_the_clock(on_redis, redis, client):
 
 
 def test_stays_the_same_during_a_hold(on_redis):
-    holder = on_redis.hold("n", "--ttl", "600ms", command="echo $KLOCK_FENCE; sleep 1")
+    holder = on_redis.hold("n", "--ttl", "2s", command="echo $KLOCK_FENCE; sleep 3")
     number = int(wait_until(lambda: holder.out.split()[1:])[0])
     while holder.status is None:
         state = on_redis.state("n")

@@ -99,7 +99,7 @@ def test_waiters_are_shown_safely(on_redis, client, kind):
 
 @pytest.mark.parametrize("kind", EVIL)
 def test_order_of_another_administrator_is_shown_safely(on_redis, client, kind):
-    holder = on_redis.hold("n", "--ttl", "600ms")
+    holder = on_redis.hold("n", "--ttl", "3s")
     hold = on_redis.state("n")["holders"][0]["id"]
     client.hset("{klock:n}:requests", hold, json.dumps({"by": EVIL[kind], "reason": EVIL[kind], "id": hold}))
     assert holder.wait() == 79

@@ -72,7 +72,7 @@ def test_on_lost_warn_survives_a_silent_server(on_redis, redis):
 
 
 def test_vanished_record_is_taken_back_with_on_gone_reclaim(on_redis, client):  # R8
-    holder = on_redis.hold("n", "--ttl", "900ms", "--on-gone", "reclaim", command="echo $KLOCK_FENCE; read x; true", stdin=-1)
+    holder = on_redis.hold("n", "--ttl", "3s", "--on-gone", "reclaim", command="echo $KLOCK_FENCE; read x; true", stdin=-1)
     token = client.get("klock:n")
     client.delete("klock:n")
     wait_until(lambda: client.get("klock:n") == token, what="taken back")
@@ -139,14 +139,15 @@ def test_min_hold_outlives_a_killed_klock(every_store):
 
 
 def test_ttl_is_honoured_and_renewed(on_redis, client):  # C34, C30
-    holder = on_redis.hold("n", "--ttl", "900ms")
+    holder = on_redis.hold("n", "--ttl", "3s")
     lowest = highest = client.pttl("klock:n")
-    end = time.monotonic() + 2.5
+    end = time.monotonic() + 5
     while time.monotonic() < end:
         left = client.pttl("klock:n")
         lowest, highest = min(lowest, left), max(highest, left)
-    assert 0 < lowest and highest <= 900 and holder.status is None
-    assert lowest > 250, "renewed every third of it"
+        time.sleep(0.01)
+    assert 0 < lowest and highest <= 3000 and holder.status is None
+    assert lowest > 900, "renewed every third of it"
 
 
 def test_default_lease_is_15_s(on_redis, client):
@@ -155,9 +156,9 @@ def test_default_lease_is_15_s(on_redis, client):
 
 
 def test_flushed_scripts_matter_to_nobody(on_redis, client):  # R37
-    holder = on_redis.hold("n", "--ttl", "600ms", command="read x; true", stdin=-1)
+    holder = on_redis.hold("n", "--ttl", "2s", command="read x; true", stdin=-1)
     waiter = on_redis.queue("n", 1)[0]
-    for _ in range(20):
+    for _ in range(60):
         client.script_flush()
         time.sleep(0.06)
     assert not on_redis.is_free("n")
@@ -204,11 +205,11 @@ def test_lost_reply_to_the_acquisition(make_klock, redis, client):
 
 def test_lost_reply_to_a_renewal_disturbs_nothing(make_klock, redis, client):  # R2
     with Proxy(redis) as proxy:
-        holder = make_klock(proxy.url).hold("n", "--ttl", "900ms", command="read x; true", stdin=-1)
+        holder = make_klock(proxy.url).hold("n", "--ttl", "3s", command="read x; true", stdin=-1)
         for lost in range(1, 4):
             proxy.lose_reply()
             wait_until(lambda n=lost: proxy.lost == n, what="a reply was lost")
-        wait_until(lambda: client.pttl("klock:n") > 600, what="renewed")
+        wait_until(lambda: client.pttl("klock:n") > 2000, what="renewed")
         holder.popen.stdin.close()
         assert holder.wait() == 0
 
@@ -259,11 +260,11 @@ def test_short_lease_and_a_busy_machine(on_redis, sections, client):  # C30
 
 @pytest.mark.parametrize("delay", [0.0, 0.3, 0.7])
 def test_reconnects_when_its_connection_is_killed(on_redis, client, delay):
-    holder = on_redis.hold("n", "--ttl", "900ms", command="read x; true", stdin=-1)
+    holder = on_redis.hold("n", "--ttl", "3s", command="read x; true", stdin=-1)
     time.sleep(delay)
     for kind in ("normal", "pubsub"):
         client.client_kill_filter(_type=kind, skipme=True)
-    wait_until(lambda: client.pttl("klock:n") > 700, what="renewed")
+    wait_until(lambda: client.pttl("klock:n") > 2400, what="renewed")
     assert alive(holder.command)
     holder.popen.stdin.close()
     assert holder.wait() == 0

@@ -85,7 +85,7 @@ def test_lock_is_kept_until_the_command_is_dead(store):  # C6: the command dies 
 
 
 def test_waits_however_long_the_command_takes_to_shut_down(store):
-    holder = store.hold("n", "--ttl", "900ms", command="trap 'sleep 2; exit 7' TERM; sleep 1000 & wait")
+    holder = store.hold("n", "--ttl", "2s", command="trap 'sleep 4; exit 7' TERM; sleep 1000 & wait")
     holder.send(signal.SIGTERM)
     assert holder.wait() == 7, holder.err
 

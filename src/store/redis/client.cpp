@@ -261,12 +261,16 @@ void Client::begin(const ScriptCall& call, Instant deadline, Interrupt interrupt
   begun_ = send(call, deadline, interrupt);
 }
 
-Io<Reply> Client::receive_after(const std::string& mark, const ScriptCall& call, Instant deadline,
-                                Interrupt interrupt) {
+Io<void> Client::skip_to(const std::string& mark, Instant deadline, Interrupt interrupt) {
   for (;;) {
     KLOCK_TRY(reply, connection_->read(deadline, interrupt));
-    if (answers_mark(reply, mark)) break;
+    if (answers_mark(reply, mark)) return {};
   }
+}
+
+Io<Reply> Client::receive_after(const std::string& mark, const ScriptCall& call, Instant deadline,
+                                Interrupt interrupt) {
+  KLOCK_CHECK(skip_to(mark, deadline, interrupt));
   KLOCK_TRY(reply, connection_->read(deadline, interrupt));
   return answer_of(call, std::move(reply));
 }
@@ -342,10 +346,7 @@ Io<void> Client::finish_owed(Instant deadline, Interrupt interrupt) {
   Pipeline out;
   out.add({"ECHO", *mark});
   KLOCK_CHECK(connection_->write(out, deadline, interrupt));
-  for (;;) {
-    KLOCK_TRY(reply, connection_->read(deadline, interrupt));
-    if (answers_mark(reply, *mark)) break;
-  }
+  KLOCK_CHECK(skip_to(*mark, deadline, interrupt));
   reply_owed_ = false;
   return {};
 }

@@ -102,6 +102,7 @@ class Client {
                           Interrupt interrupt);
   Io<std::vector<Reply>> exchange(const Pipeline& commands, Instant deadline, Interrupt interrupt);
   Io<std::vector<Reply>> ask_here(const Pipeline& commands, Instant deadline, Interrupt interrupt);
+  Io<void> skip_to(const std::string& mark, Instant deadline, Interrupt interrupt);
   Io<void> finish_owed(Instant deadline, Interrupt interrupt);
   Io<void> ensure_connection(Instant deadline, Interrupt interrupt);
   Io<void> finish_unsubscribe(Instant deadline, Interrupt interrupt);

@@ -33,4 +33,16 @@ Result<Released> release_patiently(const std::function<Io<Released>()>& once, In
   }
 }
 
+Io<Released> await_end(const std::function<Io<bool>()>& stands, Instant deadline, Interrupt interrupt) {
+  for (Duration pause = k_first_pause;; pause = std::min(pause * 2, k_longest_pause)) {
+    const Instant next = std::min(deadline, BootClock::now() + pause);
+    if (wait_ready(-1, 0, next, interrupt) == Ready::interrupted) return Released::interrupted;
+    KLOCK_TRY(it_stands, stands());
+    if (!it_stands) return Released::done;
+    if (BootClock::now() >= deadline)
+      return fault(Cause::final, ErrorKind::system, "the process that keeps it does not give it up in time",
+                   "it has been asked, and releases when its command has ended");
+  }
+}
+
 }  // namespace klock::redis

@@ -33,4 +33,8 @@ Result<Outcome> outcome_of(Fault&& fault, Value interrupted) {
 Result<Released> release_patiently(const std::function<Io<Released>()>& once, Instant deadline,
                                    Interrupt interrupt);
 
+// After the run that keeps the hold has been asked to end it, which it does when its command has: looks with
+// pauses whether it `stands`. A fault (system) if it still does at the deadline.
+Io<Released> await_end(const std::function<Io<bool>()>& stands, Instant deadline, Interrupt interrupt);
+
 }  // namespace klock::redis

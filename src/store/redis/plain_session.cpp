@@ -16,8 +16,6 @@ constexpr auto k_after = Milliseconds(3'600'000);  // as in scripts/common.lua
 constexpr const char* k_fence_life = "86400000";
 constexpr const char* k_request_life = "60000";
 constexpr const char* k_index_life = "2592000000";
-constexpr Duration k_first_pause = Milliseconds(20);
-constexpr Duration k_longest_pause = Milliseconds(500);
 
 bool is_refused_type(const Reply& reply) {
   return reply.is_error() && reply.text.starts_with("WRONGTYPE");
@@ -125,15 +123,15 @@ std::optional<Error> PlainSession::refusal() const {
   return std::nullopt;
 }
 
+// Of a hold that begins. Whoever waits for it is not told of its end.
+std::string PlainSession::new_entry(const Seen& seen, const std::string& fence) const {
+  return hold_entry_text({seen.now_us / 1000, fence, mode_text(Mode::exclusive, 0), 0, entry_state(claim_),
+                          details_json(claim_.lock, claim_.who, true)});
+}
+
 // Whoever may not use one of the commands that a release needs must learn it here, before anything runs: so
 // all of them are here. SET comes first, which a full server refuses.
 Pipeline PlainSession::writes_of_take(const Seen& seen, const std::string& fence) const {
-  const HoldEntry entry{seen.now_us / 1000,
-                        fence,
-                        mode_text(Mode::exclusive, 0),
-                        0,
-                        entry_state(claim_),
-                        details_json(claim_.lock, claim_.who, true)};
   const Milliseconds ttl = whole(claim_.ttl);
   Pipeline out;
   if (is_mine(seen))
@@ -144,7 +142,7 @@ Pipeline PlainSession::writes_of_take(const Seen& seen, const std::string& fence
   out.add({"HDEL", keys_.requests, claim_.token.id()});
   out.add({"HDEL", keys_.waiters, claim_.token.value});
   out.add({"SET", keys_.fence, fence, "PX", k_fence_life});
-  out.add({"HSET", keys_.holders, claim_.token.value, hold_entry_text(entry)});
+  out.add({"HSET", keys_.holders, claim_.token.value, new_entry(seen, fence)});
   out.add({"PEXPIRE", keys_.holders, text(ttl + k_after)});
   return out;
 }
@@ -239,12 +237,8 @@ Pipeline PlainSession::writes_of_renewal(const Seen& seen) const {
   const Milliseconds life = renewed_life(seen);
   Pipeline out;
   out.add({"PEXPIRE", keys_.key, text(life)});
-  if (!seen.entry) {
-    const HoldEntry entry{
-        seen.now_us / 1000,  fence_.empty() ? std::string("0") : fence_, mode_text(Mode::exclusive, 0), 0,
-        entry_state(claim_), details_json(claim_.lock, claim_.who)};
-    out.add({"HSET", keys_.holders, claim_.token.value, hold_entry_text(entry)});
-  }
+  if (!seen.entry)
+    out.add({"HSET", keys_.holders, claim_.token.value, new_entry(seen, fence_.empty() ? "0" : fence_)});
   out.add({"PEXPIRE", keys_.holders, text(life + k_after)});
   return out;
 }
@@ -278,23 +272,24 @@ Result<Renewal> PlainSession::renew_or_confirm(bool extend, Instant deadline, In
     return loss(seen, deadline, interrupt);
   const Milliseconds life = extend ? renewed_life(seen) : Milliseconds(seen.pttl);
   Renewed renewed{lease_deadline(client_.sent_at(), life)};
-  if (auto stored = parse_request(seen.request); stored && stored->id == claim_.token.id())
-    renewed.stop = std::move(stored->request);
+  renewed.stop = stop_request(seen);
   if (extend) note_in_index(life, deadline, interrupt);
   return Renewal(std::move(renewed));
 }
 
+std::optional<StopRequest> PlainSession::stop_request(const Seen& seen) const {
+  auto stored = parse_request(seen.request);
+  if (!stored || stored->id != claim_.token.id()) return std::nullopt;
+  return std::move(stored->request);
+}
+
 Result<Renewal> PlainSession::loss(const Seen& seen, Instant deadline, Interrupt interrupt) {
-  std::optional<StopRequest> removed;
-  if (auto stored = parse_request(seen.request); stored && stored->id == claim_.token.id())
-    removed = std::move(stored->request);
-  if (!seen.is_taken || is_mine(seen)) return Renewal(Gone{std::move(removed)});
-  return Renewal(NotMine{holder(seen, deadline, interrupt), std::move(removed)});
+  if (!seen.is_taken || is_mine(seen)) return Renewal(Gone{stop_request(seen)});
+  return Renewal(NotMine{holder(seen, deadline, interrupt), stop_request(seen)});
 }
 
 Pipeline PlainSession::writes_of_release(const Seen& seen) const {
   Pipeline out;
-  const bool by_other = !tried_ && claim_.by_token;
   const std::string id = claim_.token.id();
   const auto leave_mark = [&] {
     if (!marker_.empty()) out.add({"SET", once_key_, marker_, "PX", text(whole(claim_.once->keep))});
@@ -304,36 +299,33 @@ Pipeline PlainSession::writes_of_release(const Seen& seen) const {
     out.add({"HSET", keys_.requests, id, request});
     out.add({"PEXPIRE", keys_.requests, k_request_life});
   };
+  // The name stays taken.
+  const auto stay = [&](const char* state, Milliseconds life) {
+    HoldEntry entry = *seen.entry;
+    entry.state = state;
+    if (min_hold_counts_) entry.min_hold_ms = whole(claim_.min_hold).count();
+    out.add({"PEXPIRE", keys_.key, text(life)});
+    out.add({"HSET", keys_.holders, claim_.token.value, hold_entry_text(entry)});
+    out.add({"PEXPIRE", keys_.holders, text(life + k_after)});
+    leave_mark();
+  };
   if (!is_mine(seen)) return out;
   // A run stops its command first.
-  if (by_other && seen.entry && seen.entry->state == k_run) {
+  if (is_of_another() && seen.entry && seen.entry->state == k_run) {
     ask();
     return out;
   }
   const Milliseconds now(seen.now_us / 1000);
   // It stays for those who have joined it; they renew it from now on, and the last one ends it.
   if (seen.entry && seen.joined_until > 0) {
-    HoldEntry entry = *seen.entry;
-    entry.state = k_left;
-    if (min_hold_counts_) entry.min_hold_ms = whole(claim_.min_hold).count();
-    const Milliseconds left = Milliseconds(seen.joined_until) - now;
-    out.add({"PEXPIRE", keys_.key, text(left)});
-    out.add({"HSET", keys_.holders, claim_.token.value, hold_entry_text(entry)});
-    out.add({"PEXPIRE", keys_.holders, text(left + k_after)});
-    leave_mark();
-    if (by_other) ask();
+    stay(k_left, Milliseconds(seen.joined_until) - now);
+    if (is_of_another()) ask();
     return out;
   }
   if (seen.entry && min_hold_counts_ && seen.request.empty()) {
-    HoldEntry entry = *seen.entry;
-    entry.min_hold_ms = whole(claim_.min_hold).count();
-    const Milliseconds rest = Milliseconds(entry.since_ms + entry.min_hold_ms) - now;
+    const Milliseconds rest = Milliseconds(seen.entry->since_ms) + whole(claim_.min_hold) - now;
     if (rest > Milliseconds(0)) {
-      entry.state = k_cooldown;
-      out.add({"PEXPIRE", keys_.key, text(rest)});
-      out.add({"HSET", keys_.holders, claim_.token.value, hold_entry_text(entry)});
-      out.add({"PEXPIRE", keys_.holders, text(rest + k_after)});
-      leave_mark();
+      stay(k_cooldown, rest);
       return out;
     }
   }
@@ -344,13 +336,12 @@ Pipeline PlainSession::writes_of_release(const Seen& seen) const {
   // A renewal of ours that is still on its way must not take the lock back.
   if (claim_.reclaim && !seen.fence.empty())
     out.add({"SET", keys_.fence, std::to_string(to_number(seen.fence) + 1), "PX", k_fence_life});
-  if (by_other) ask();
+  if (is_of_another()) ask();
   return out;
 }
 
 Io<Released> PlainSession::release_once(Instant deadline, Interrupt interrupt) {
   const bool retry = std::exchange(release_sent_, true);
-  const bool by_other = !tried_ && claim_.by_token;
   bool over = false;
   KLOCK_TRY(done, look_and_write(
                       [&](const Seen& seen) {
@@ -359,28 +350,20 @@ Io<Released> PlainSession::release_once(Instant deadline, Interrupt interrupt) {
                       },
                       true, deadline, interrupt));
   const Seen& seen = done.seen;
-  if (by_other && over) return Released::gone;
-  if (by_other && is_mine(seen)) publish(claim_.token.value, "stop", deadline);
-  if (by_other && is_mine(seen) && seen.entry && seen.entry->state == k_run)
-    return await_end(deadline, interrupt);
+  if (is_of_another() && over) return Released::gone;
+  if (is_of_another() && is_mine(seen)) publish(claim_.token.value, "stop", deadline);
+  if (is_of_another() && is_mine(seen) && seen.entry && seen.entry->state == k_run) {
+    const auto stands = [&]() -> Io<bool> {
+      KLOCK_TRY(now, look_and_write([](const Seen&) { return Pipeline(); }, false, deadline, interrupt));
+      return is_mine(now.seen);
+    };
+    return await_end(stands, deadline, interrupt);
+  }
   if (is_mine(seen) && !over && seen.joined_until == 0 && !seen.first_waiter.empty())
     publish(seen.first_waiter, "look", deadline);
   // Of a release whose answer was lost only this much can be known: the hold is over.
   if (retry || is_mine(seen)) return Released::done;
   return seen.is_taken ? Released::not_mine : Released::gone;
-}
-
-// The run that keeps the hold has been asked; it stops its command first.
-Io<Released> PlainSession::await_end(Instant deadline, Interrupt interrupt) {
-  for (Duration pause = k_first_pause;; pause = std::min(pause * 2, k_longest_pause)) {
-    const Instant next = std::min(deadline, BootClock::now() + pause);
-    if (wait_ready(-1, 0, next, interrupt) == Ready::interrupted) return Released::interrupted;
-    KLOCK_TRY(done, look_and_write([](const Seen&) { return Pipeline(); }, false, deadline, interrupt));
-    if (!is_mine(done.seen)) return Released::done;
-    if (BootClock::now() >= deadline)
-      return fault(Cause::final, ErrorKind::system, "the process that keeps it does not give it up in time",
-                   "it has been asked, and releases when its command has ended");
-  }
 }
 
 Result<Released> PlainSession::release(Instant deadline, Interrupt interrupt) {

@@ -70,6 +70,10 @@ class PlainSession final : public LockSession {
   static bool is_over(const Seen& seen) {
     return seen.entry && (seen.entry->state == k_cooldown || seen.entry->state == k_left);
   }
+  // The process that keeps the hold does not know of our release.
+  bool is_of_another() const { return !tried_ && claim_.by_token; }
+  std::string new_entry(const Seen& seen, const std::string& fence) const;
+  std::optional<StopRequest> stop_request(const Seen& seen) const;
   Pipeline writes_of_take(const Seen& seen, const std::string& fence) const;
   Milliseconds renewed_life(const Seen& seen) const;
   Pipeline writes_of_renewal(const Seen& seen) const;
@@ -78,7 +82,6 @@ class PlainSession final : public LockSession {
   Result<Renewal> renew_or_confirm(bool extend, Instant deadline, Interrupt interrupt);
   Result<Renewal> loss(const Seen& seen, Instant deadline, Interrupt interrupt);
   Io<Released> release_once(Instant deadline, Interrupt interrupt);
-  Io<Released> await_end(Instant deadline, Interrupt interrupt);
   std::optional<Holder> holder(const Seen& seen, Instant deadline, Interrupt interrupt);
   void note_in_index(Milliseconds life, Instant deadline, Interrupt interrupt);
   void publish(const std::string& token, const char* message, Instant deadline);

@@ -20,7 +20,7 @@ enum class Cause {
   later,          // the server asks for patience (LOADING, BUSY, ...)
   no_script,      // send the script's text
   no_scripting,   // this user may not run scripts, or the server has none
-  login,          // AUTH or SELECT failed; what was sent with it may have run all the same
+  login,          // AUTH or SELECT failed, or it belongs to no Cluster; what was sent may have run there
   no_permission,  // the ACL forbids this command, key or channel
   tls,            // no agreement on who we are, or how to speak
   not_master,     // it is a replica, or out of its Cluster: another server is in charge

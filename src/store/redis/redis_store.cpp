@@ -177,7 +177,7 @@ Result<Eviction> Store::evict(const Script& script, const LockName& lock, const 
   const LockKeys keys(lock.key, prefix_, group_of(lock.name, {}));
   const std::string json = request_json(request, shown.id);
   Client client(site_, keys.key);
-  // The login by itself first: what is sent with one that fails is executed nevertheless, as somebody else.
+  // That it is the right server is known first: the wrong one executes what is sent with the question.
   if (auto pong = client.command({"ECHO", "klock"}, deadline, Interrupt{}); !pong) {
     if (pong.error().cause != Cause::no_permission)
       return tl::unexpected(plain_error(std::move(pong).error()));

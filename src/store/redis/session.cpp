@@ -82,7 +82,7 @@ Result<Attempt> Session::take(How how, Instant deadline, Interrupt interrupt) {
     const bool could_listen = client_.can_listen();
     Io<Reply> answer = client_.call(acquire_call(how), deadline, interrupt);
     if (!answer) {
-      // After a refused AUTH or SELECT the server went on as the default user, or in database 0.
+      // What was sent to a server that turned out to be the wrong one may have run there.
       if (answer.error().cause == Cause::login) withdraw(std::min(deadline, BootClock::now() + k_undo_time));
       return outcome_of<Attempt>(std::move(answer).error(), Interrupted{});
     }
@@ -320,23 +320,16 @@ Io<Released> Session::release_once(Instant deadline, Interrupt interrupt) {
        silent_ ? std::string_view() : event_name(end_of_waiter_), end_reason_, fence_, mode_, details_},
       false};
   KLOCK_TRY(answer, client_.call_in_order(call, deadline, interrupt));
-  if (answer.text_at(0) == "asked") return await_end(deadline, interrupt);
+  if (answer.text_at(0) == "asked") {
+    const auto stands = [&]() -> Io<bool> {
+      KLOCK_TRY(state, client_.call(renew_call(k_confirm_only), deadline, interrupt));
+      return state.text_at(0) == "renewed";
+    };
+    return await_end(stands, deadline, interrupt);
+  }
   // Of a release whose answer was lost only this much can be known: the hold is over.
   if (retry || client_.sent_again() || answer.text_at(0) == "done") return Released::done;
   return answer.text_at(0) == "gone" ? Released::gone : Released::not_mine;
-}
-
-// The run that keeps the hold has been asked; it stops its command first.
-Io<Released> Session::await_end(Instant deadline, Interrupt interrupt) {
-  for (Duration pause = k_first_pause;; pause = std::min<Duration>(pause * 2, k_longest_pause)) {
-    const Instant next = std::min(deadline, BootClock::now() + pause);
-    if (wait_ready(-1, 0, next, interrupt) == Ready::interrupted) return Released::interrupted;
-    KLOCK_TRY(answer, client_.call(renew_call(k_confirm_only), deadline, interrupt));
-    if (answer.text_at(0) != "renewed") return Released::done;
-    if (BootClock::now() >= deadline)
-      return fault(Cause::final, ErrorKind::system, "the process that keeps it does not give it up in time",
-                   "it has been asked, and releases when its command has ended");
-  }
 }
 
 Result<Released> Session::release(Instant deadline, Interrupt interrupt) {

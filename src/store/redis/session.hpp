@@ -68,7 +68,6 @@ class Session final : public LockSession {
   Instant when_to_look(const Busy& busy, bool is_mute, std::int64_t pttl) const;
   Result<Renewal> renewal(const Reply& answer);
   Result<Renewal> confirm_or_renew(std::string_view ttl, Instant deadline, Interrupt interrupt);
-  Io<Released> await_end(Instant deadline, Interrupt interrupt);
   Io<Released> release_once(Instant deadline, Interrupt interrupt);
   Result<Wake> await_as_holder(Instant until, Interrupt interrupt);
   Result<Wake> listen(Instant until, Interrupt interrupt);

@@ -67,14 +67,14 @@ void Renewer::stop() {
 }
 
 std::vector<RenewalEvent> Renewer::take_events() {
-  const std::lock_guard lock(mutex_);
+  const Locked locked(mutex_);
   eventfd_t count = 0;
   eventfd_read(events_ready_.get(), &count);
   return std::exchange(events_, {});
 }
 
 void Renewer::report(RenewalEvent event) {
-  const std::lock_guard lock(mutex_);
+  const Locked locked(mutex_);
   events_.push_back(std::move(event));
   raise_event(events_ready_.get());
 }

@@ -3,9 +3,9 @@
 
 #include "lease/lock_store.hpp"
 #include "util/fd.hpp"
+#include "util/mutex.hpp"
 
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -80,8 +80,8 @@ class Renewer {
   Duration overslept_{};  // past the time at which we meant to wake
   Fd stop_requested_;
   Fd events_ready_;
-  std::mutex mutex_;
-  std::vector<RenewalEvent> events_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<RenewalEvent> events_ KLOCK_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

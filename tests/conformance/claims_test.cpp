@@ -18,12 +18,12 @@ class ClaimConformance : public StoreConformance {
     return claim;
   }
   static bool is_completed(LockSession& session) {
-    const auto attempt = session.attempt(true, in(seconds(2)), {});
+    const auto attempt = session.attempt(true, soon(), {});
     EXPECT_TRUE(attempt) << attempt.error().what;
     return attempt && std::holds_alternative<Completed>(*attempt);
   }
   std::optional<Marker> marker(const std::string& key) {
-    auto found = store_->marker(claim_of("n").lock, key, in(seconds(2)));
+    auto found = store_->marker(claim_of("n").lock, key, soon());
     EXPECT_TRUE(found) << found.error().what;
     return found ? *found : std::nullopt;
   }
@@ -40,11 +40,11 @@ class FullClaimConformance : public ClaimConformance {};  // with what a Redlock
 TEST_P(FullClaimConformance, CompletedWorkIsNotDoneAgain) {
   auto mine = store_->session(once("2026-11-30"));
   ASSERT_TRUE(take(*mine));
-  EXPECT_EQ(*mine->complete(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*mine->complete(soon(), {}), Released::done);
   EXPECT_EQ(look().occupancy, Occupancy::free);
 
   auto again = store_->session(once("2026-11-30"));
-  const auto attempt = again->attempt(true, in(seconds(2)), {});
+  const auto attempt = again->attempt(true, soon(), {});
   ASSERT_TRUE(attempt) << attempt.error().what;
   ASSERT_TRUE(std::holds_alternative<Completed>(*attempt));
   const Marker& done = std::get<Completed>(*attempt).marker;
@@ -54,18 +54,18 @@ TEST_P(FullClaimConformance, CompletedWorkIsNotDoneAgain) {
   EXPECT_GT(done.since_wall_ms, 0);
   ASSERT_TRUE(done.expires_in);
   EXPECT_GT(*done.expires_in, std::chrono::minutes(59));
-  again->withdraw(in(seconds(2)));
+  again->withdraw(soon());
   EXPECT_EQ(look().occupancy, Occupancy::free);
   EXPECT_TRUE(look().waiters.empty());
 
   auto other = store_->session(once("2026-12-01"));
   EXPECT_TRUE(take(*other)) << "another key";
-  EXPECT_EQ(*other->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*other->release(soon(), {}), Released::done);
   EXPECT_FALSE(marker("2026-12-01")) << "released, not completed";
   ASSERT_TRUE(marker("2026-11-30"));
   EXPECT_EQ(marker("2026-11-30")->who.program, "conformance");
-  EXPECT_TRUE(*store_->clear_marker(claim_of("n").lock, "2026-11-30", in(seconds(2))));
-  EXPECT_FALSE(*store_->clear_marker(claim_of("n").lock, "2026-11-30", in(seconds(2))));
+  EXPECT_TRUE(*store_->clear_marker(claim_of("n").lock, "2026-11-30", soon()));
+  EXPECT_FALSE(*store_->clear_marker(claim_of("n").lock, "2026-11-30", soon()));
   EXPECT_FALSE(marker("2026-11-30"));
   EXPECT_TRUE(take(*again));
 }
@@ -76,7 +76,7 @@ TEST_P(FullClaimConformance, MarkersOfStrangeKeysAreKeptApart) {
     EXPECT_FALSE(marker(key)) << key;
     auto mine = store_->session(once(key));
     ASSERT_TRUE(take(*mine)) << key;
-    EXPECT_EQ(*mine->complete(in(seconds(2)), {}), Released::done);
+    EXPECT_EQ(*mine->complete(soon(), {}), Released::done);
     EXPECT_TRUE(marker(key)) << key;
   }
 }
@@ -88,16 +88,16 @@ TEST_P(FullClaimConformance, AWaiterLearnsThatTheWorkHasBeenDone) {
   auto third = store_->session(claim_of("n"));
   ASSERT_TRUE(is_busy(*second, true));
   ASSERT_TRUE(is_busy(*third, true));
-  EXPECT_EQ(*first->complete(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*first->complete(soon(), {}), Released::done);
   EXPECT_TRUE(is_completed(*second));
-  second->withdraw(in(seconds(2)));
+  second->withdraw(soon());
   EXPECT_TRUE(take(*third)) << "the grant went on";
 }
 
 TEST_P(FullClaimConformance, AMarkerExpires) {
   auto mine = store_->session(once("k", milliseconds(200)));
   ASSERT_TRUE(take(*mine));
-  EXPECT_EQ(*mine->complete(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*mine->complete(soon(), {}), Released::done);
   const Instant end = in(seconds(3));
   while (marker("k") && BootClock::now() < end) std::this_thread::sleep_for(milliseconds(10));
   auto again = store_->session(once("k"));
@@ -108,7 +108,7 @@ TEST_P(FullClaimConformance, ALostHoldLeavesNoMarker) {
   auto mine = store_->session(once("k"));
   ASSERT_TRUE(take(*mine));
   place_->lose_record("klock:n");
-  EXPECT_NE(*mine->complete(in(seconds(2)), {}), Released::done);
+  EXPECT_NE(*mine->complete(soon(), {}), Released::done);
   EXPECT_FALSE(marker("k"));
 }
 
@@ -150,24 +150,24 @@ TEST_P(FullClaimConformance, AFullQueueIsNotJoined) {
   auto holder = session();
   ASSERT_TRUE(take(*holder));
   auto first = store_->session(claim);
-  auto attempt = first->attempt(true, in(seconds(2)), {});
+  auto attempt = first->attempt(true, soon(), {});
   ASSERT_TRUE(attempt) << attempt.error().what;
   EXPECT_FALSE(std::get<Busy>(*attempt).full) << "nobody waits yet";
-  attempt = first->attempt(true, in(seconds(2)), {});
+  attempt = first->attempt(true, soon(), {});
   EXPECT_FALSE(std::get<Busy>(*attempt).full) << "it is in the queue itself";
   claim.token = Token{*random_hex128()};
   auto second = store_->session(claim);
-  attempt = second->attempt(true, in(seconds(2)), {});
+  attempt = second->attempt(true, soon(), {});
   ASSERT_TRUE(attempt) << attempt.error().what;
   EXPECT_TRUE(std::get<Busy>(*attempt).full);
   EXPECT_EQ(look().waiters.size(), 1U);
-  first->withdraw(in(seconds(2)));
-  attempt = second->attempt(true, in(seconds(2)), {});
+  first->withdraw(soon());
+  attempt = second->attempt(true, soon(), {});
   EXPECT_FALSE(std::get<Busy>(*attempt).full);
   claim.max_waiters = 0;
   claim.token = Token{*random_hex128()};
   auto third = store_->session(claim);
-  attempt = third->attempt(true, in(seconds(2)), {});
+  attempt = third->attempt(true, soon(), {});
   EXPECT_TRUE(std::get<Busy>(*attempt).full);
 }
 
@@ -178,15 +178,15 @@ TEST_P(ClaimConformance, AnAncestorsHoldIsJoined) {
   ASSERT_TRUE(lease);
   for (const Mode mode : {Mode::exclusive, Mode::shared}) {
     auto nested = store_->session(inside(outer, mode));
-    const auto attempt = nested->attempt(true, in(seconds(2)), {});
+    const auto attempt = nested->attempt(true, soon(), {});
     ASSERT_TRUE(attempt) << attempt.error().what;
     ASSERT_TRUE(std::holds_alternative<Lease>(*attempt));
     EXPECT_TRUE(std::get<Lease>(*attempt).joined);
     EXPECT_EQ(std::get<Lease>(*attempt).fence, lease->fence);
-    const auto renewal = nested->renew(in(seconds(2)), {});
+    const auto renewal = nested->renew(soon(), {});
     ASSERT_TRUE(renewal) << renewal.error().what;
     EXPECT_TRUE(std::holds_alternative<Renewed>(*renewal));
-    EXPECT_EQ(*nested->release(in(seconds(2)), {}), Released::done);
+    EXPECT_EQ(*nested->release(soon(), {}), Released::done);
     EXPECT_EQ(look().occupancy, Occupancy::held) << "it is the ancestor's";
   }
 }
@@ -207,7 +207,7 @@ TEST_P(ClaimConformance, AHoldStaysUntilThoseWhoHaveJoinedItHaveReleased) {
       ASSERT_TRUE(lease);
       EXPECT_TRUE(lease->joined);
     }
-    EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+    EXPECT_EQ(*mine->release(soon(), {}), Released::done);
     mine.reset();
     Claim competitor = claim_of("n");
     competitor.mode = mode;
@@ -217,13 +217,13 @@ TEST_P(ClaimConformance, AHoldStaysUntilThoseWhoHaveJoinedItHaveReleased) {
       EXPECT_EQ(look().occupancy, Occupancy::held);
       EXPECT_EQ(look().holders.at(0).id, outer.token.id());
       EXPECT_TRUE(is_busy(*waiting, true));
-      const auto renewal = one->renew(in(seconds(2)), {});
+      const auto renewal = one->renew(soon(), {});
       ASSERT_TRUE(renewal) << renewal.error().what;
       EXPECT_TRUE(std::holds_alternative<Renewed>(*renewal));
-      EXPECT_EQ(*one->release(in(seconds(2)), {}), Released::done);
+      EXPECT_EQ(*one->release(soon(), {}), Released::done);
     }
     EXPECT_TRUE(take(*waiting, seconds(1))) << "the last one hands it over";
-    EXPECT_EQ(*waiting->release(in(seconds(2)), {}), Released::done);
+    EXPECT_EQ(*waiting->release(soon(), {}), Released::done);
     EXPECT_EQ(look().occupancy, Occupancy::free);
   }
 }
@@ -234,16 +234,15 @@ TEST_P(ClaimConformance, AStopReachesThoseWhoHaveJoined) {
   ASSERT_TRUE(take(*mine));
   auto nested = store_->session(inside(outer));
   ASSERT_TRUE(take(*nested));
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
   mine.reset();
   const LockState state = look();
-  EXPECT_EQ(*store_->ask_stop(state.lock, state.holders.at(0), {"root@here", "why"}, in(seconds(2))),
-            Eviction::done);
-  const auto renewal = nested->renew(in(seconds(2)), {});
+  EXPECT_EQ(*store_->ask_stop(state.lock, state.holders.at(0), {"root@here", "why"}, soon()), Eviction::done);
+  const auto renewal = nested->renew(soon(), {});
   ASSERT_TRUE(renewal) << renewal.error().what;
   ASSERT_TRUE(std::get<Renewed>(*renewal).stop);
   EXPECT_EQ(std::get<Renewed>(*renewal).stop->reason, "why");
-  EXPECT_EQ(*nested->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*nested->release(soon(), {}), Released::done);
   EXPECT_EQ(look().occupancy, Occupancy::free);
 }
 
@@ -266,7 +265,7 @@ TEST_P(ClaimConformance, JoiningAndReleasingExcludeEachOther) {
     std::thread inner([&] { visit(inside(outer)); });
     std::thread other([&] { visit(claim_of("n")); });
     std::this_thread::sleep_for(std::chrono::microseconds(round * 20));
-    EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+    EXPECT_EQ(*mine->release(soon(), {}), Released::done);
     mine.reset();
     inner.join();
     other.join();
@@ -285,7 +284,7 @@ TEST_P(FullClaimConformance, SlotsWithinAHoldAreCounted) {
     Claim claim = inside(outer, Mode::slots);
     claim.slots = slots;
     auto nested = store_->session(claim);
-    const auto attempt = nested->attempt(true, in(seconds(2)), {});
+    const auto attempt = nested->attempt(true, soon(), {});
     ASSERT_FALSE(attempt) << slots;
     EXPECT_EQ(attempt.error().kind, ErrorKind::config);
   }
@@ -296,7 +295,7 @@ TEST_P(FullClaimConformance, SlotsWithinAHoldAreCounted) {
   Claim within = inside(reader, Mode::slots);
   within.slots = 3;
   auto nested = store_->session(within);
-  const auto attempt = nested->attempt(true, in(seconds(2)), {});
+  const auto attempt = nested->attempt(true, soon(), {});
   ASSERT_FALSE(attempt);
   EXPECT_EQ(attempt.error().kind, ErrorKind::config);
 }
@@ -308,13 +307,13 @@ TEST_P(ClaimConformance, TheIdOfAHoldIsNotItsToken) {
   Claim guessed = claim_of("n");
   guessed.token.value = look().holders.at(0).id + std::string(20, '0');
   guessed.by_token = true;
-  const auto confirmed = store_->session(guessed)->confirm(in(seconds(2)), {});
+  const auto confirmed = store_->session(guessed)->confirm(soon(), {});
   ASSERT_TRUE(confirmed) << confirmed.error().what;
   EXPECT_FALSE(std::holds_alternative<Renewed>(*confirmed));
-  const auto renewed = store_->session(guessed)->renew(in(seconds(2)), {});
+  const auto renewed = store_->session(guessed)->renew(soon(), {});
   ASSERT_TRUE(renewed) << renewed.error().what;
   EXPECT_FALSE(std::holds_alternative<Renewed>(*renewed));
-  EXPECT_NE(*store_->session(guessed)->release(in(seconds(2)), {}), Released::done);
+  EXPECT_NE(*store_->session(guessed)->release(soon(), {}), Released::done);
   auto nested = store_->session(inside(guessed));
   EXPECT_TRUE(is_busy(*nested));
   EXPECT_EQ(look().occupancy, Occupancy::held);
@@ -324,7 +323,7 @@ TEST_P(ClaimConformance, ATokenCountsForNothingAfterTheRelease) {
   const Claim outer = claim_of("n");
   auto mine = store_->session(outer);
   ASSERT_TRUE(take(*mine));
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
   auto other = session();
   ASSERT_TRUE(take(*other));
   auto nested = store_->session(inside(outer));
@@ -347,7 +346,7 @@ TEST_P(FullClaimConformance, ASharedAncestorCannotBecomeExclusive) {
   ASSERT_TRUE(is_busy(*queued, true));
   EXPECT_TRUE(take(*reader, seconds(1))) << "past a writer, who waits for our ancestor";
   auto writer = store_->session(inside(outer));
-  const auto attempt = writer->attempt(true, in(seconds(2)), {});
+  const auto attempt = writer->attempt(true, soon(), {});
   ASSERT_FALSE(attempt) << "it would wait for itself";
   EXPECT_EQ(attempt.error().kind, ErrorKind::config);
 }
@@ -359,7 +358,7 @@ TEST_P(ClaimConformance, ConfirmingExtendsNothing) {
   ASSERT_TRUE(lease);
   for (int own = 0; own < 2; ++own) {
     auto fresh = store_->session(claim);
-    const auto renewal = (own ? *mine : *fresh).confirm(in(seconds(2)), {});
+    const auto renewal = (own ? *mine : *fresh).confirm(soon(), {});
     ASSERT_TRUE(renewal) << renewal.error().what;
     const auto* renewed = std::get_if<Renewed>(&*renewal);
     ASSERT_NE(renewed, nullptr);
@@ -368,11 +367,11 @@ TEST_P(ClaimConformance, ConfirmingExtendsNothing) {
     }
   }
   auto stranger = session();
-  const auto theirs = stranger->confirm(in(seconds(2)), {});
+  const auto theirs = stranger->confirm(soon(), {});
   ASSERT_TRUE(theirs) << theirs.error().what;
   EXPECT_FALSE(std::holds_alternative<Renewed>(*theirs));
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
-  const auto after = store_->session(claim)->confirm(in(seconds(2)), {});
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
+  const auto after = store_->session(claim)->confirm(soon(), {});
   ASSERT_TRUE(after) << after.error().what;
   EXPECT_FALSE(std::holds_alternative<Renewed>(*after));
 }
@@ -391,7 +390,7 @@ TEST_P(ClaimConformance, ADetachedHoldNeedsNobodyAndEndsByItsToken) {
   ASSERT_TRUE(state.holders[0].expires_in);
   EXPECT_LE(*state.holders[0].expires_in, seconds(10));
   auto other = session();
-  const auto attempt = other->attempt(false, in(seconds(2)), {});
+  const auto attempt = other->attempt(false, soon(), {});
   ASSERT_TRUE(attempt) << attempt.error().what;
   ASSERT_TRUE(std::holds_alternative<Busy>(*attempt));
   EXPECT_FALSE(std::get<Busy>(*attempt).cooldown);
@@ -400,26 +399,26 @@ TEST_P(ClaimConformance, ADetachedHoldNeedsNobodyAndEndsByItsToken) {
 
   auto fresh = store_->session(claim);
   claim.ttl = seconds(30);
-  const auto renewal = store_->session(claim)->renew(in(seconds(2)), {});
+  const auto renewal = store_->session(claim)->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<Renewed>(*renewal));
   EXPECT_GT(std::get<Renewed>(*renewal).deadline, in(seconds(25)));
   EXPECT_GT(*look().holders.at(0).expires_in, seconds(25));
   ASSERT_TRUE(is_busy(*other, true));
-  EXPECT_EQ(*fresh->release(in(seconds(2)), {}), Released::done);
-  EXPECT_TRUE(take(*other, seconds(2))) << "the waiter was woken";
-  EXPECT_NE(*store_->session(claim)->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*fresh->release(soon(), {}), Released::done);
+  EXPECT_TRUE(take(*other)) << "the waiter was woken";
+  EXPECT_NE(*store_->session(claim)->release(soon(), {}), Released::done);
 }
 
 TEST_P(ClaimConformance, ADetachedHoldExpires) {
-  Claim claim = claim_of("n", milliseconds(300));
+  Claim claim = claim_of("n", stretched(milliseconds(300)));
   claim.detached = true;
   const auto lease = take(*store_->session(claim));
   ASSERT_TRUE(lease);
   auto other = session();
   const auto next = take(*other);
   ASSERT_TRUE(next);
-  EXPECT_GE(next->acquired_at - lease->acquired_at, milliseconds(290));
-  EXPECT_LT(next->acquired_at - lease->acquired_at, seconds(2));
+  EXPECT_GE(next->acquired_at - lease->acquired_at, stretched(milliseconds(290)));
+  EXPECT_LT(next->acquired_at - lease->acquired_at, stretched(seconds(2)));
 }
 
 TEST_P(ClaimConformance, AProcessLearnsThatItsHoldWasReleasedByTheToken) {
@@ -437,12 +436,12 @@ TEST_P(ClaimConformance, AProcessLearnsThatItsHoldWasReleasedByTheToken) {
   const Instant end = in(seconds(5));
   while (!told && BootClock::now() < end) {
     (void)mine->await_news(in(milliseconds(100)), {});
-    const auto renewal = mine->renew(in(seconds(2)), {});
+    const auto renewal = mine->renew(soon(), {});
     ASSERT_TRUE(renewal) << renewal.error().what;
     if (const auto* renewed = std::get_if<Renewed>(&*renewal)) told = renewed->stop;
     if (const auto* gone = std::get_if<Gone>(&*renewal)) told = gone->removed;
   }
-  (void)mine->release(in(seconds(2)), {});
+  (void)mine->release(soon(), {});
   script.join();
   ASSERT_TRUE(told);
   EXPECT_TRUE(told->released);

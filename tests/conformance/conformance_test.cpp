@@ -21,7 +21,7 @@ class LeaseConformance : public StoreConformance {};
 TEST_P(StoreConformance, FreeLockIsTakenAndReleased) {
   auto mine = session();
   const Instant before = BootClock::now();
-  const auto attempt = mine->attempt(false, in(seconds(2)), {});
+  const auto attempt = mine->attempt(false, soon(), {});
   ASSERT_TRUE(attempt) << attempt.error().what;
   const auto& lease = std::get<Lease>(*attempt);
   EXPECT_GT(lease.fence, 0U);
@@ -33,14 +33,14 @@ TEST_P(StoreConformance, FreeLockIsTakenAndReleased) {
     EXPECT_EQ(lease.deadline, k_never);
   }
   EXPECT_EQ(look().occupancy, Occupancy::held);
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
   EXPECT_EQ(look().occupancy, Occupancy::free);
 }
 
 TEST_P(StoreConformance, BeginThenAttemptIsOneAcquisition) {
   auto mine = session();
-  mine->begin(true, in(seconds(2)), {});
-  const auto attempt = mine->attempt(true, in(seconds(2)), {});
+  mine->begin(true, soon(), {});
+  const auto attempt = mine->attempt(true, soon(), {});
   ASSERT_TRUE(attempt) << attempt.error().what;
   EXPECT_TRUE(std::holds_alternative<Lease>(*attempt));
 }
@@ -49,7 +49,7 @@ TEST_P(StoreConformance, HeldLockIsBusyAndTellsWhoHoldsIt) {
   auto mine = session();
   ASSERT_TRUE(take(*mine));
   auto other = session();
-  const auto attempt = other->attempt(false, in(seconds(2)), {});
+  const auto attempt = other->attempt(false, soon(), {});
   ASSERT_TRUE(attempt) << attempt.error().what;
   const auto& busy = std::get<Busy>(*attempt);
   ASSERT_TRUE(busy.holder);
@@ -66,7 +66,7 @@ TEST_P(StoreConformance, AttemptOfTheHolderKeepsTheHold) {  // a success whose r
   auto mine = store_->session(claim);
   const auto lease = take(*mine);
   ASSERT_TRUE(lease);
-  const auto again = mine->attempt(true, in(seconds(2)), {});
+  const auto again = mine->attempt(true, soon(), {});
   ASSERT_TRUE(again) << again.error().what;
   ASSERT_TRUE(std::holds_alternative<Lease>(*again));
   EXPECT_EQ(std::get<Lease>(*again).fence, lease->fence);
@@ -75,8 +75,8 @@ TEST_P(StoreConformance, AttemptOfTheHolderKeepsTheHold) {  // a success whose r
 TEST_P(StoreConformance, ReleaseIsIdempotent) {
   auto mine = session();
   ASSERT_TRUE(take(*mine));
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
-  const auto again = mine->release(in(seconds(2)), {});
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
+  const auto again = mine->release(soon(), {});
   ASSERT_TRUE(again) << again.error().what;
   EXPECT_NE(*again, Released::interrupted);
   EXPECT_EQ(look().occupancy, Occupancy::free);
@@ -87,11 +87,11 @@ TEST_P(StoreConformance, ReleaseOfWhatIsNotMineChangesNothing) {
   ASSERT_TRUE(take(*mine));
   auto other = session();
   EXPECT_TRUE(is_busy(*other));
-  const auto released = other->release(in(seconds(2)), {});
+  const auto released = other->release(soon(), {});
   ASSERT_TRUE(released) << released.error().what;
   EXPECT_NE(*released, Released::done);
   EXPECT_EQ(look().occupancy, Occupancy::held);
-  ASSERT_TRUE(mine->renew(in(seconds(2)), {}));
+  ASSERT_TRUE(mine->renew(soon(), {}));
 }
 
 TEST_P(StoreConformance, RenewalConfirmsAndExtends) {
@@ -99,7 +99,7 @@ TEST_P(StoreConformance, RenewalConfirmsAndExtends) {
   const auto lease = take(*mine);
   ASSERT_TRUE(lease);
   for (int i = 0; i < 3; ++i) {
-    const auto renewal = mine->renew(in(seconds(2)), {});
+    const auto renewal = mine->renew(soon(), {});
     ASSERT_TRUE(renewal) << renewal.error().what;
     const auto* renewed = std::get_if<Renewed>(&*renewal);
     ASSERT_NE(renewed, nullptr);
@@ -113,11 +113,11 @@ TEST_P(StoreConformance, VanishedRecordIsGoneAndIsNotRecreated) {
   auto mine = session();
   ASSERT_TRUE(take(*mine));
   place_->lose_record("klock:n");
-  const auto renewal = mine->renew(in(seconds(2)), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal) << renewal.error().what;
   EXPECT_TRUE(std::holds_alternative<Gone>(*renewal));
   EXPECT_EQ(look().occupancy, Occupancy::free);
-  EXPECT_NE(*mine->release(in(seconds(2)), {}), Released::done);
+  EXPECT_NE(*mine->release(soon(), {}), Released::done);
 }
 
 TEST_P(StoreConformance, RecordOfTheNextHolderIsNotMine) {
@@ -126,11 +126,11 @@ TEST_P(StoreConformance, RecordOfTheNextHolderIsNotMine) {
   place_->lose_record("klock:n");
   auto other = session();
   ASSERT_TRUE(take(*other));
-  const auto renewal = mine->renew(in(seconds(2)), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal) << renewal.error().what;
   EXPECT_FALSE(std::holds_alternative<Renewed>(*renewal));
-  EXPECT_NE(*mine->release(in(seconds(2)), {}), Released::done);
-  const auto others = other->renew(in(seconds(2)), {});
+  EXPECT_NE(*mine->release(soon(), {}), Released::done);
+  const auto others = other->renew(soon(), {});
   ASSERT_TRUE(others) << others.error().what;
   EXPECT_TRUE(std::holds_alternative<Renewed>(*others)) << "untouched by the late one";
 }
@@ -140,15 +140,15 @@ TEST_P(LeaseConformance, ExpiredLeaseIsFreeAndLost) {
   const auto lease = take(*mine);
   ASSERT_TRUE(lease);
   auto other = session();
-  const auto next = take(*other, seconds(2));
+  const auto next = take(*other);
   ASSERT_TRUE(next) << "the next one gets it without anybody's help";
   EXPECT_GE(next->acquired_at, lease->deadline);
   EXPECT_GT(next->fence, lease->fence);
-  const auto renewal = mine->renew(in(seconds(2)), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal) << renewal.error().what;
   ASSERT_TRUE(std::holds_alternative<NotMine>(*renewal));
   ASSERT_TRUE(std::get<NotMine>(*renewal).holder);
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::not_mine);
+  EXPECT_EQ(*mine->release(soon(), {}), Released::not_mine);
 }
 
 TEST_P(LeaseConformance, StalledStoreIsDoubtByTheDeadlineAndNeverLoss) {
@@ -166,14 +166,14 @@ TEST_P(LeaseConformance, StalledStoreIsDoubtByTheDeadlineAndNeverLoss) {
       EXPECT_FALSE(waiting->attempt(true, deadline, {}));
     }
     EXPECT_GE(BootClock::now(), deadline - milliseconds(5));
-    EXPECT_LT(BootClock::now(), deadline + milliseconds(500));
+    EXPECT_LT(BootClock::now(), deadline + stretched(milliseconds(500)));
   }
   EXPECT_FALSE(store_->inspect(claim_of("n").lock, in(milliseconds(100)), {}));
   place_->resume();
-  const auto renewal = mine->renew(in(seconds(2)), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal) << renewal.error().what;
   EXPECT_TRUE(std::holds_alternative<Renewed>(*renewal)) << "the session starts afresh by itself";
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
   EXPECT_TRUE(take(*waiting));
 }
 
@@ -222,7 +222,7 @@ TEST_P(StoreConformance, AwaitNewsTimesOut) {
   Result<Wake> wake = waiting->await_news(until, {});
   while (wake && *wake == Wake::news && BootClock::now() < until) wake = waiting->await_news(until, {});
   ASSERT_TRUE(wake) << wake.error().what;
-  EXPECT_LT(BootClock::now(), until + milliseconds(500));
+  EXPECT_LT(BootClock::now(), until + stretched(milliseconds(500)));
 }
 
 TEST_P(QueueConformance, ReleaseWakesTheWaiter) {
@@ -233,7 +233,7 @@ TEST_P(QueueConformance, ReleaseWakesTheWaiter) {
   std::optional<Lease> got;
   std::thread waiter([&] { got = take(*waiting); });
   const Instant before = BootClock::now();
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
   waiter.join();
   EXPECT_TRUE(got);
   EXPECT_LT(BootClock::now() - before, seconds(1));
@@ -246,20 +246,20 @@ TEST_P(QueueConformance, QueueIsInOrderOfArrival) {
   std::vector<std::unique_ptr<LockSession>> waiting;
   for (std::size_t i = 0; i < 5; ++i) {
     waiting.push_back(session());
-    const auto attempt = waiting.back()->attempt(true, in(seconds(2)), {});
+    const auto attempt = waiting.back()->attempt(true, soon(), {});
     ASSERT_TRUE(attempt) << attempt.error().what;
     EXPECT_EQ(std::get<Busy>(*attempt).ahead, i);
   }
   EXPECT_EQ(look().waiters.size(), 5U);
   LockSession* holder = mine.get();
   for (auto& next : waiting) {
-    EXPECT_EQ(*holder->release(in(seconds(2)), {}), Released::done);
+    EXPECT_EQ(*holder->release(soon(), {}), Released::done);
     auto newcomer = session();
     EXPECT_TRUE(is_busy(*newcomer)) << "nobody barges in between a release and the next waiter";
     ASSERT_TRUE(take(*next));
     holder = next.get();
   }
-  EXPECT_EQ(*holder->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*holder->release(soon(), {}), Released::done);
   EXPECT_EQ(look().occupancy, Occupancy::free);
 }
 
@@ -270,9 +270,9 @@ TEST_P(QueueConformance, WithdrawnWaiterIsOutOfTheQueue) {
   auto second = session();
   ASSERT_TRUE(is_busy(*first, true));
   ASSERT_TRUE(is_busy(*second, true));
-  first->withdraw(in(seconds(2)));
+  first->withdraw(soon());
   EXPECT_EQ(look().waiters.size(), 1U);
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
   EXPECT_TRUE(take(*second, seconds(1)));
 }
 
@@ -283,8 +283,8 @@ TEST_P(QueueConformance, WithdrawalGivesAGrantOn) {  // granted at the moment of
   auto second = session();
   ASSERT_TRUE(is_busy(*first, true));
   ASSERT_TRUE(is_busy(*second, true));
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
-  first->withdraw(in(seconds(2)));
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
+  first->withdraw(soon());
   EXPECT_TRUE(take(*second, seconds(1)));
 }
 
@@ -294,7 +294,7 @@ TEST_P(StoreConformance, FreshSessionReleasesByItsToken) {  // the guard's, afte
   ASSERT_TRUE(take(*mine));
   if (!store_->has_leases()) mine.reset();  // a kernel lock ends with its descriptor
   auto fresh = store_->session(claim);
-  ASSERT_TRUE(fresh->release(in(seconds(2)), {}));
+  ASSERT_TRUE(fresh->release(soon(), {}));
   EXPECT_EQ(look().occupancy, Occupancy::free);
 }
 
@@ -302,11 +302,11 @@ TEST_P(StoreConformance, StopRequestWakesTheHolderAndShowsAtTheRenewal) {
   auto mine = session();
   ASSERT_TRUE(take(*mine));
   (void)mine->await_news(in(milliseconds(50)), {});  // ready for news
-  ASSERT_TRUE(mine->renew(in(seconds(2)), {}));
+  ASSERT_TRUE(mine->renew(soon(), {}));
   const auto state = look();
   ASSERT_EQ(state.holders.size(), 1U);
   std::thread admin([&] {
-    EXPECT_EQ(*store_->ask_stop(state.lock, state.holders[0], {"root@here", "because"}, in(seconds(2))),
+    EXPECT_EQ(*store_->ask_stop(state.lock, state.holders[0], {"root@here", "because"}, soon()),
               Eviction::done);
   });
   const Instant before = BootClock::now();
@@ -314,7 +314,7 @@ TEST_P(StoreConformance, StopRequestWakesTheHolderAndShowsAtTheRenewal) {
   while (!stop && BootClock::now() < before + seconds(3)) {
     const auto wake = mine->await_news(before + seconds(3), {});
     ASSERT_TRUE(wake) << wake.error().what;
-    const auto renewal = mine->renew(in(seconds(2)), {});
+    const auto renewal = mine->renew(soon(), {});
     ASSERT_TRUE(renewal) << renewal.error().what;
     stop = std::get<Renewed>(*renewal).stop;
   }
@@ -330,13 +330,12 @@ TEST_P(StoreConformance, StopRequestForAnotherHoldIsNotMine) {
   auto first = session();
   ASSERT_TRUE(take(*first));
   const auto shown = look().holders.at(0);
-  EXPECT_EQ(*first->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*first->release(soon(), {}), Released::done);
   auto second = session();
   ASSERT_TRUE(take(*second));
-  EXPECT_EQ(*store_->ask_stop(claim_of("n").lock, shown, {"root@here", ""}, in(seconds(2))),
-            Eviction::changed);
-  EXPECT_EQ(*store_->remove(claim_of("n").lock, shown, {"root@here", ""}, in(seconds(2))), Eviction::changed);
-  const auto renewal = second->renew(in(seconds(2)), {});
+  EXPECT_EQ(*store_->ask_stop(claim_of("n").lock, shown, {"root@here", ""}, soon()), Eviction::changed);
+  EXPECT_EQ(*store_->remove(claim_of("n").lock, shown, {"root@here", ""}, soon()), Eviction::changed);
+  const auto renewal = second->renew(soon(), {});
   ASSERT_TRUE(renewal) << renewal.error().what;
   EXPECT_FALSE(std::get<Renewed>(*renewal).stop);
 }
@@ -345,10 +344,9 @@ TEST_P(StoreConformance, RemovalIsLossAndTellsWho) {
   auto mine = session();
   ASSERT_TRUE(take(*mine));
   const auto state = look();
-  ASSERT_EQ(*store_->remove(state.lock, state.holders.at(0), {"root@here", "stuck"}, in(seconds(2))),
-            Eviction::done);
+  ASSERT_EQ(*store_->remove(state.lock, state.holders.at(0), {"root@here", "stuck"}, soon()), Eviction::done);
   EXPECT_EQ(look().occupancy, Occupancy::free);
-  const auto renewal = mine->renew(in(seconds(2)), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal) << renewal.error().what;
   ASSERT_TRUE(std::holds_alternative<Gone>(*renewal));
   const auto& removed = std::get<Gone>(*renewal).removed;
@@ -365,11 +363,10 @@ TEST_P(QueueConformance, RemovalGivesTheLockToTheNextWaiter) {
   const auto state = look();
   std::optional<Lease> got;
   std::thread waiter([&] { got = take(*waiting); });
-  EXPECT_EQ(*store_->remove(state.lock, state.holders.at(0), {"root@here", "stuck"}, in(seconds(2))),
-            Eviction::done);
+  EXPECT_EQ(*store_->remove(state.lock, state.holders.at(0), {"root@here", "stuck"}, soon()), Eviction::done);
   waiter.join();
   ASSERT_TRUE(got);
-  const auto renewal = mine->renew(in(seconds(2)), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal) << renewal.error().what;
   EXPECT_FALSE(std::holds_alternative<Renewed>(*renewal));
 }
@@ -378,8 +375,8 @@ TEST_P(StoreConformance, NothingToAskOrRemove) {
   Holder nobody;
   nobody.id = "0123456789ab";
   nobody.fingerprint = "0123456789ab";
-  EXPECT_EQ(*store_->ask_stop(claim_of("n").lock, nobody, {}, in(seconds(2))), Eviction::gone);
-  EXPECT_EQ(*store_->remove(claim_of("n").lock, nobody, {}, in(seconds(2))), Eviction::gone);
+  EXPECT_EQ(*store_->ask_stop(claim_of("n").lock, nobody, {}, soon()), Eviction::gone);
+  EXPECT_EQ(*store_->remove(claim_of("n").lock, nobody, {}, soon()), Eviction::gone);
 }
 
 TEST_P(StoreConformance, FenceGrows) {
@@ -390,7 +387,7 @@ TEST_P(StoreConformance, FenceGrows) {
     ASSERT_TRUE(lease);
     EXPECT_GT(lease->fence, last);
     last = lease->fence;
-    EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+    EXPECT_EQ(*mine->release(soon(), {}), Released::done);
   }
 }
 
@@ -398,16 +395,16 @@ TEST_P(StoreConformance, ListShowsWhatIsHeldByNameAndPattern) {
   auto b = store_->session(claim_of("b/2"));
   auto a = store_->session(claim_of("a:1"));
   ASSERT_TRUE(take(*b) && take(*a));
-  const auto all = store_->list("", in(seconds(2)), {});
+  const auto all = store_->list("", soon(), {});
   ASSERT_TRUE(all) << all.error().what;
   ASSERT_EQ(all->size(), 2U);
   EXPECT_EQ((*all)[0].lock.name, "a:1");
   EXPECT_EQ((*all)[1].lock.key, "klock:b/2");
-  const auto some = store_->list("b*", in(seconds(2)), {});
+  const auto some = store_->list("b*", soon(), {});
   ASSERT_TRUE(some) << some.error().what;
   EXPECT_EQ(some->size(), 1U);
-  EXPECT_EQ(*b->release(in(seconds(2)), {}), Released::done);
-  EXPECT_EQ(store_->list("", in(seconds(2)), {})->size(), 1U);
+  EXPECT_EQ(*b->release(soon(), {}), Released::done);
+  EXPECT_EQ(store_->list("", soon(), {})->size(), 1U);
 }
 
 TEST_P(StoreConformance, EightThreadsNeverOverlap) {

@@ -28,14 +28,14 @@ class JoinedConformance : public StoreConformance {
   }
   std::unique_ptr<LockSession> joined(const Claim& claim) {
     auto session = store_->session(claim);
-    const auto attempt = session->attempt(false, in(seconds(2)), {});
+    const auto attempt = session->attempt(false, soon(), {});
     EXPECT_TRUE(attempt) << attempt.error().what;
     const auto* lease = attempt ? std::get_if<Lease>(&*attempt) : nullptr;
     EXPECT_TRUE(lease != nullptr && lease->joined);
     return session;
   }
   static void expect_undisturbed(LockSession& session) {
-    const auto renewal = session.renew(in(seconds(2)), {});
+    const auto renewal = session.renew(soon(), {});
     ASSERT_TRUE(renewal) << renewal.error().what;
     ASSERT_TRUE(std::holds_alternative<Renewed>(*renewal));
     EXPECT_FALSE(std::get<Renewed>(*renewal).stop);
@@ -43,13 +43,13 @@ class JoinedConformance : public StoreConformance {
   }
   // As to the token alone.
   void expect_void(const Claim& claim) {
-    const auto confirmed = store_->session(known(claim))->confirm(in(seconds(2)), {});
+    const auto confirmed = store_->session(known(claim))->confirm(soon(), {});
     ASSERT_TRUE(confirmed) << confirmed.error().what;
     EXPECT_FALSE(std::holds_alternative<Renewed>(*confirmed));
-    const auto renewed = store_->session(known(claim))->renew(in(seconds(2)), {});
+    const auto renewed = store_->session(known(claim))->renew(soon(), {});
     ASSERT_TRUE(renewed) << renewed.error().what;
     EXPECT_FALSE(std::holds_alternative<Renewed>(*renewed));
-    const auto released = store_->session(known(claim))->release(in(seconds(2)), {});
+    const auto released = store_->session(known(claim))->release(soon(), {});
     ASSERT_TRUE(released) << released.error().what;
     EXPECT_NE(*released, Released::done);
     EXPECT_TRUE(is_busy(*store_->session(inside({claim})))) << "not joined";
@@ -64,7 +64,7 @@ class JoinedConformance : public StoreConformance {
     EXPECT_EQ(state.holders[0].fence, fence);
   }
   static void release(LockSession& session) {
-    const auto released = session.release(in(seconds(2)), {});
+    const auto released = session.release(soon(), {});
     ASSERT_TRUE(released) << released.error().what;
     EXPECT_EQ(*released, Released::done);
   }
@@ -86,7 +86,7 @@ class JoinedConformance : public StoreConformance {
     EXPECT_TRUE(is_busy(*store_->session(inside({holder, claim})))) << "that one has released, too";
     EXPECT_TRUE(is_busy(*waiting, true));
     release(*deeper);
-    ASSERT_TRUE(take(*waiting, seconds(2))) << "the last one hands it over";
+    ASSERT_TRUE(take(*waiting)) << "the last one hands it over";
     release(*waiting);
     EXPECT_EQ(look().occupancy, Occupancy::free);
   }
@@ -132,14 +132,14 @@ TEST_P(JoinedConformance, AReleaseByTheTokenIsTheHoldersAlone) {
   const Instant end = in(seconds(5));
   while (!told && BootClock::now() < end) {
     (void)mine->await_news(in(milliseconds(100)), {});
-    const auto renewal = mine->renew(in(seconds(2)), {});
+    const auto renewal = mine->renew(soon(), {});
     ASSERT_TRUE(renewal) << renewal.error().what;
     const auto* renewed = std::get_if<Renewed>(&*renewal);
     told = renewed == nullptr || renewed->stop;
     expect_undisturbed(*inner);
   }
   EXPECT_TRUE(told);
-  (void)mine->release(in(seconds(2)), {});
+  (void)mine->release(soon(), {});
   script.join();
   mine.reset();
   expect_left(holder, lease->fence, claim, *inner);
@@ -154,10 +154,10 @@ TEST_P(JoinedConformance, AForcedReleaseStopsThoseWhoHaveJoined) {
     auto inner = joined(inside({holder}));
     release(detached ? *store_->session(known(holder)) : *mine);
     const LockState state = look();
-    EXPECT_EQ(*store_->ask_stop(state.lock, state.holders.at(0), {"root@here", "why"}, in(seconds(2))),
+    EXPECT_EQ(*store_->ask_stop(state.lock, state.holders.at(0), {"root@here", "why"}, soon()),
               Eviction::done);
-    EXPECT_EQ(*inner->await_news(in(seconds(2)), {}), Wake::news);
-    const auto renewal = inner->renew(in(seconds(2)), {});
+    EXPECT_EQ(*inner->await_news(soon(), {}), Wake::news);
+    const auto renewal = inner->renew(soon(), {});
     ASSERT_TRUE(renewal) << renewal.error().what;
     ASSERT_TRUE(std::holds_alternative<Renewed>(*renewal));
     ASSERT_TRUE(std::get<Renewed>(*renewal).stop);
@@ -178,9 +178,9 @@ TEST_P(JoinedConformance, TheNextHoldIsJoinedAsAnyOther) {
   ASSERT_TRUE(is_busy(*next, true));
   release(*mine);
   release(*inner);
-  ASSERT_TRUE(take(*next, seconds(2)));
+  ASSERT_TRUE(take(*next));
   expect_undisturbed(*next);
-  const auto confirmed = store_->session(known(second))->confirm(in(seconds(2)), {});
+  const auto confirmed = store_->session(known(second))->confirm(soon(), {});
   ASSERT_TRUE(confirmed) << confirmed.error().what;
   EXPECT_TRUE(std::holds_alternative<Renewed>(*confirmed));
   expect_void(first);

@@ -18,21 +18,21 @@ class MinHoldConformance : public StoreConformance {
 
 TEST_P(MinHoldConformance, MinHoldIsACooldown) {
   Claim claim = claim_of("n");
-  claim.min_hold = milliseconds(400);
+  claim.min_hold = stretched(milliseconds(400));
   auto mine = store_->session(claim);
   const auto lease = take(*mine);
   ASSERT_TRUE(lease);
   ASSERT_TRUE(mine->count_min_hold(true));
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
   EXPECT_EQ(look().occupancy, Occupancy::cooldown);
   auto other = session();
-  const auto attempt = other->attempt(false, in(seconds(2)), {});
+  const auto attempt = other->attempt(false, soon(), {});
   ASSERT_TRUE(attempt) << attempt.error().what;
   ASSERT_TRUE(std::holds_alternative<Busy>(*attempt));
   EXPECT_TRUE(std::get<Busy>(*attempt).cooldown);
-  const auto next = take(*other, seconds(2));
+  const auto next = take(*other);
   ASSERT_TRUE(next);
-  EXPECT_GE(next->acquired_at - lease->acquired_at, milliseconds(395));
+  EXPECT_GE(next->acquired_at - lease->acquired_at, stretched(milliseconds(395)));
 }
 
 TEST_P(MinHoldConformance, AHoldThatWasAskedToStopHasNoCooldown) {
@@ -42,9 +42,8 @@ TEST_P(MinHoldConformance, AHoldThatWasAskedToStopHasNoCooldown) {
   ASSERT_TRUE(take(*mine));
   ASSERT_TRUE(mine->count_min_hold(true));
   const LockState state = look();
-  EXPECT_EQ(*store_->ask_stop(state.lock, state.holders.at(0), {"root@here", ""}, in(seconds(2))),
-            Eviction::done);
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*store_->ask_stop(state.lock, state.holders.at(0), {"root@here", ""}, soon()), Eviction::done);
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
   EXPECT_EQ(look().occupancy, Occupancy::free);
 }
 
@@ -60,9 +59,9 @@ TEST_P(MinHoldConformance, CountsForNothingUnlessThatIsSaid) {
       }
       auto next = session();
       ASSERT_TRUE(is_busy(*next, true));
-      EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+      EXPECT_EQ(*mine->release(soon(), {}), Released::done);
       ASSERT_TRUE(take(*next)) << mode_name(mode) << taken_back;
-      EXPECT_EQ(*next->release(in(seconds(2)), {}), Released::done);
+      EXPECT_EQ(*next->release(soon(), {}), Released::done);
       EXPECT_EQ(look().occupancy, Occupancy::free);
     }
 }
@@ -77,7 +76,7 @@ TEST_P(MinHoldConformance, IsKnownToWhoeverReleasesForADeadProcess) {
     mine.reset();
     auto guards = store_->session(claim);
     ASSERT_TRUE(guards->count_min_hold(started));
-    ASSERT_TRUE(guards->release(in(seconds(2)), {}));
+    ASSERT_TRUE(guards->release(soon(), {}));
     EXPECT_EQ(look().occupancy, started ? Occupancy::cooldown : Occupancy::free);
   }
 }
@@ -91,9 +90,9 @@ TEST_P(MinHoldConformance, OfARunWithinMeansNothing) {
   auto nested = store_->session(within);
   ASSERT_TRUE(take(*nested)->joined);
   ASSERT_TRUE(nested->count_min_hold(true));
-  EXPECT_EQ(*nested->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*nested->release(soon(), {}), Released::done);
   EXPECT_EQ(look().occupancy, Occupancy::held);
-  EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*mine->release(soon(), {}), Released::done);
   EXPECT_EQ(look().occupancy, Occupancy::free);
 }
 
@@ -107,9 +106,9 @@ TEST_P(MinHoldConformance, BeginsToKeepTheNameWhenTheLastOfThoseWhoHaveJoinedEnd
     within.ancestors = {outer.token};
     auto nested = store_->session(within);
     ASSERT_TRUE(take(*nested)->joined);
-    EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+    EXPECT_EQ(*mine->release(soon(), {}), Released::done);
     EXPECT_EQ(look().occupancy, Occupancy::held);
-    EXPECT_EQ(*nested->release(in(seconds(2)), {}), Released::done);
+    EXPECT_EQ(*nested->release(soon(), {}), Released::done);
     EXPECT_EQ(look().occupancy, counts ? Occupancy::cooldown : Occupancy::free);
   }
 }

@@ -37,9 +37,7 @@ class ModeConformance : public StoreConformance {
     EXPECT_TRUE(is_busy(*mine, true));
     return mine;
   }
-  static void release(LockSession& session) {
-    EXPECT_EQ(*session.release(in(seconds(2)), {}), Released::done);
-  }
+  static void release(LockSession& session) { EXPECT_EQ(*session.release(soon(), {}), Released::done); }
   // A newcomer that does not wait.
   bool is_open_to(const Claim& claim) {
     auto other = open(claim);
@@ -48,7 +46,7 @@ class ModeConformance : public StoreConformance {
     return free;
   }
   static bool renews(LockSession& session) {
-    const auto renewal = session.renew(in(seconds(2)), {});
+    const auto renewal = session.renew(soon(), {});
     return renewal && std::holds_alternative<Renewed>(*renewal);
   }
 };
@@ -162,12 +160,12 @@ TEST_P(ModeConformance, AnotherNumberOfSlotsIsToldAtOnce) {
   auto mine = held(slot(3));
   auto other = open(slot(5));
   for (const bool enqueue : {false, true}) {
-    const auto attempt = other->attempt(enqueue, in(seconds(2)), {});
+    const auto attempt = other->attempt(enqueue, soon(), {});
     ASSERT_FALSE(attempt);
     EXPECT_EQ(attempt.error().kind, ErrorKind::config);
     EXPECT_NE(attempt.error().what.find("3 slots, not 5"), std::string::npos) << attempt.error().what;
   }
-  other->withdraw(in(seconds(2)));
+  other->withdraw(soon());
   EXPECT_TRUE(look().waiters.empty());
   release(*mine);
   EXPECT_TRUE(is_open_to(slot(5))) << "nobody holds one any more";
@@ -179,7 +177,7 @@ TEST_P(ModeConformance, WaitersWithDifferentNumbersOfSlotsAreToldWhenItMatters) 
   auto five = queued(slot(5));
   release(*writer);
   ASSERT_TRUE(take(*three));
-  const Instant end = in(seconds(2));
+  const Instant end = soon();
   Result<Attempt> attempt = five->attempt(true, end, {});
   while (attempt && BootClock::now() < end) {
     (void)five->await_news(in(milliseconds(50)), {});
@@ -208,9 +206,9 @@ TEST_P(ModeConformance, EachOfSeveralIsAskedToStop) {
   const LockState state = look();
   ASSERT_EQ(state.holders.size(), 2U);
   for (const Holder& holder : state.holders)
-    EXPECT_EQ(*store_->ask_stop(state.lock, holder, {"root@here", "why"}, in(seconds(2))), Eviction::done);
+    EXPECT_EQ(*store_->ask_stop(state.lock, holder, {"root@here", "why"}, soon()), Eviction::done);
   for (LockSession* mine : {one.get(), two.get()}) {
-    const auto renewal = mine->renew(in(seconds(2)), {});
+    const auto renewal = mine->renew(soon(), {});
     ASSERT_TRUE(renewal) << renewal.error().what;
     ASSERT_TRUE(std::get<Renewed>(*renewal).stop);
     EXPECT_EQ(std::get<Renewed>(*renewal).stop->reason, "why");
@@ -221,7 +219,7 @@ TEST_P(ModeConformance, EachOfSeveralIsAskedToStop) {
 
 TEST_P(ModeConformance, MinHoldOfAReaderKeepsWritersOutAlone) {
   Claim claim = reader();
-  claim.min_hold = milliseconds(400);
+  claim.min_hold = stretched(milliseconds(400));
   auto mine = open(claim);
   const auto lease = take(*mine);
   ASSERT_TRUE(lease);
@@ -233,13 +231,13 @@ TEST_P(ModeConformance, MinHoldOfAReaderKeepsWritersOutAlone) {
   auto writer = open(claim_of("n"));
   const auto next = take(*writer);
   ASSERT_TRUE(next);
-  EXPECT_GE(next->acquired_at - lease->acquired_at, milliseconds(395));
-  EXPECT_LT(next->acquired_at - lease->acquired_at, seconds(3));
+  EXPECT_GE(next->acquired_at - lease->acquired_at, stretched(milliseconds(395)));
+  EXPECT_LT(next->acquired_at - lease->acquired_at, stretched(seconds(3)));
 }
 
 TEST_P(ModeConformance, MinHoldOfASlotKeepsTheSlot) {
   Claim claim = slot(2);
-  claim.min_hold = milliseconds(400);
+  claim.min_hold = stretched(milliseconds(400));
   auto mine = open(claim);
   const auto lease = take(*mine);
   ASSERT_TRUE(lease);
@@ -250,12 +248,12 @@ TEST_P(ModeConformance, MinHoldOfASlotKeepsTheSlot) {
   auto third = open(slot(2));
   const auto next = take(*third);
   ASSERT_TRUE(next);
-  EXPECT_GE(next->acquired_at - lease->acquired_at, milliseconds(395));
+  EXPECT_GE(next->acquired_at - lease->acquired_at, stretched(milliseconds(395)));
 }
 
 TEST_P(LeaseModeConformance, EachReadersLeaseEndsByItself) {
   Claim brief = reader();
-  brief.ttl = milliseconds(300);
+  brief.ttl = stretched(milliseconds(300));
   auto one = held(brief);
   auto two = held(reader());
   auto writer = queued(claim_of("n"));
@@ -271,7 +269,7 @@ TEST_P(LeaseModeConformance, EachReadersLeaseEndsByItself) {
 
 TEST_P(LeaseModeConformance, AWriterLearnsThatTheLongestLeaseIsOver) {
   Claim brief = reader();
-  brief.ttl = milliseconds(400);
+  brief.ttl = stretched(milliseconds(400));
   Claim lasting = reader();
   lasting.ttl = seconds(60);
   auto one = held(lasting);
@@ -286,18 +284,18 @@ TEST_P(LeaseModeConformance, AWriterLearnsThatTheLongestLeaseIsOver) {
   release(*one);  // and the other one is never heard of again
   waiter.join();
   EXPECT_TRUE(got);
-  EXPECT_LT(BootClock::now() - before, milliseconds(400 + 500));
+  EXPECT_LT(BootClock::now() - before, stretched(milliseconds(400 + 500)));
 }
 
 TEST_P(LeaseModeConformance, EachSlotExpiresWithItsHolder) {
   Claim brief = slot(2);
-  brief.ttl = milliseconds(300);
+  brief.ttl = stretched(milliseconds(300));
   auto one = held(brief);
   auto two = held(slot(2));
   auto third = open(slot(2));
   const Instant before = BootClock::now();
   EXPECT_TRUE(take(*third));
-  EXPECT_LT(BootClock::now() - before, seconds(2));
+  EXPECT_LT(BootClock::now() - before, stretched(seconds(2)));
   EXPECT_TRUE(renews(*two));
 }
 
@@ -316,9 +314,8 @@ TEST_P(LeaseModeConformance, OneOfSeveralIsRemoved) {
   auto one = held(reader());
   const Holder first = look().holders.at(0);
   auto two = held(reader());
-  EXPECT_EQ(*store_->remove(claim_of("n").lock, first, {"root@here", "stuck"}, in(seconds(2))),
-            Eviction::done);
-  const auto renewal = one->renew(in(seconds(2)), {});
+  EXPECT_EQ(*store_->remove(claim_of("n").lock, first, {"root@here", "stuck"}, soon()), Eviction::done);
+  const auto renewal = one->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
   ASSERT_TRUE(std::get<Gone>(*renewal).removed);
   EXPECT_EQ(std::get<Gone>(*renewal).removed->reason, "stuck");

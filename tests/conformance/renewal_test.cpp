@@ -19,7 +19,7 @@ class RenewalConformance : public StoreConformance {
 
   // What is left of the lease after the renewal.
   static Duration renewed(LockSession& session) {
-    const auto renewal = session.renew(in(seconds(2)), {});
+    const auto renewal = session.renew(soon(), {});
     EXPECT_TRUE(renewal && std::holds_alternative<Renewed>(*renewal));
     return renewal ? std::get<Renewed>(*renewal).deadline - BootClock::now() : Duration::zero();
   }
@@ -43,33 +43,34 @@ TEST_P(LeaseRenewalConformance, ALeaseThatAProcessReliesOnGetsLongerAlone) {
     const Claim claim = with_mode(mode, seconds(10));
     auto mine = store_->session(claim);
     ASSERT_TRUE(take(*mine));
-    EXPECT_GT(renewed_by_token(claim, milliseconds(300)), seconds(9));
-    EXPECT_GT(shown(), seconds(9));
-    EXPECT_GT(renewed_by_token(claim, seconds(60)), seconds(58));
+    EXPECT_GT(renewed_by_token(claim, milliseconds(300)), seconds(5));
+    EXPECT_GT(shown(), seconds(5));
+    EXPECT_GT(renewed_by_token(claim, seconds(60)), seconds(50));
     const Duration relied_on = renewed(*mine);
-    EXPECT_GT(relied_on, seconds(58));
+    EXPECT_GT(relied_on, seconds(50));
     EXPECT_LE(relied_on, shown());
-    EXPECT_GT(renewed_by_token(claim, seconds(20)), seconds(58));
-    EXPECT_GT(shown(), seconds(58));
-    EXPECT_EQ(*mine->release(in(seconds(2)), {}), Released::done);
+    EXPECT_GT(renewed_by_token(claim, seconds(20)), seconds(50));
+    EXPECT_GT(shown(), seconds(50));
+    EXPECT_EQ(*mine->release(soon(), {}), Released::done);
     EXPECT_EQ(look().occupancy, Occupancy::free);
   }
 }
 
 TEST_P(LeaseRenewalConformance, ALongerLeaseIsRenewedOnceItNearsItsEnd) {
-  const Claim claim = claim_of("n", milliseconds(500));
+  const Duration ttl = stretched(milliseconds(600));
+  const Claim claim = claim_of("n", ttl);
   auto mine = store_->session(claim);
   ASSERT_TRUE(take(*mine));
-  const Instant end = in(milliseconds(2500));
-  EXPECT_GT(renewed_by_token(claim, seconds(2)), milliseconds(500));
+  const Instant end = in(5 * ttl);
+  EXPECT_GT(renewed_by_token(claim, 4 * ttl), ttl);
   Duration left = renewed(*mine);
-  EXPECT_GT(left, milliseconds(500));
+  EXPECT_GT(left, ttl);
   while (BootClock::now() < end) {
     left = renewed(*mine);
-    EXPECT_GT(left, milliseconds(200));
+    EXPECT_GT(left, ttl / 3);
     std::this_thread::sleep_for(milliseconds(20));
   }
-  EXPECT_LE(left, milliseconds(500));
+  EXPECT_LE(left, ttl);
 }
 
 TEST_P(LeaseRenewalConformance, TheProcessLearnsOfALongerLeaseAtOnce) {
@@ -95,11 +96,11 @@ TEST_P(RenewalConformance, ALeaseThatNoProcessReliesOnEndsAsAsked) {
     Claim claim = with_mode(mode, seconds(60));
     claim.detached = true;
     ASSERT_TRUE(take(*store_->session(claim)));
-    EXPECT_GT(renewed_by_token(claim, seconds(100)), seconds(98));
+    EXPECT_GT(renewed_by_token(claim, seconds(100)), seconds(80));
     EXPECT_LE(renewed_by_token(claim, seconds(5)), seconds(5));
     EXPECT_LE(shown(), seconds(5));
     claim.by_token = true;
-    EXPECT_EQ(*store_->session(claim)->release(in(seconds(2)), {}), Released::done);
+    EXPECT_EQ(*store_->session(claim)->release(soon(), {}), Released::done);
   }
 }
 
@@ -112,9 +113,9 @@ TEST_P(RenewalConformance, ARunThatHasJoinedReliesOnTheLeaseToo) {
   auto nested = store_->session(within);
   const auto lease = take(*nested);
   ASSERT_TRUE(lease && lease->joined);
-  EXPECT_GT(renewed_by_token(claim, milliseconds(300)), seconds(58));
+  EXPECT_GT(renewed_by_token(claim, milliseconds(300)), seconds(50));
   EXPECT_GE(shown() + milliseconds(100), lease->deadline - BootClock::now());
-  EXPECT_EQ(*nested->release(in(seconds(2)), {}), Released::done);
+  EXPECT_EQ(*nested->release(soon(), {}), Released::done);
   EXPECT_LE(renewed_by_token(claim, seconds(5)), seconds(5));
 }
 
@@ -130,7 +131,7 @@ TEST_P(RenewalConformance, WithoutALeaseThereIsNothingToExtend) {
     known.ttl = ttl;
     const auto knows = store_->session(known);
     for (LockSession* session : {mine.get(), knows.get()}) {
-      const auto renewal = session->renew(in(seconds(2)), {});
+      const auto renewal = session->renew(soon(), {});
       ASSERT_TRUE(renewal) << renewal.error().what;
       EXPECT_EQ(std::get<Renewed>(*renewal).deadline, k_never);
     }

@@ -3,6 +3,7 @@
 
 #include "lease/lock_store.hpp"
 #include "places.hpp"
+#include "support/eventually.hpp"
 #include "util/random.hpp"
 
 #include <gtest/gtest.h>
@@ -28,6 +29,10 @@ inline Claim claim_of(const std::string& name, Duration ttl = seconds(10)) {
 inline Instant in(Duration time) {
   return BootClock::now() + time;
 }
+// For what takes a moment.
+inline Instant soon() {
+  return in(test::stretched(seconds(2)));
+}
 
 class StoreConformance : public testing::TestWithParam<PlaceMaker> {
  protected:
@@ -42,7 +47,7 @@ class StoreConformance : public testing::TestWithParam<PlaceMaker> {
 
   // Attempts until held, as acquire() does; nullopt: not within 5 s.
   static std::optional<Lease> take(LockSession& session, Duration limit = seconds(5)) {
-    const Instant end = in(limit);
+    const Instant end = in(test::stretched(limit));
     while (BootClock::now() < end) {
       const auto attempt = session.attempt(true, end, {});
       if (!attempt) continue;
@@ -56,12 +61,12 @@ class StoreConformance : public testing::TestWithParam<PlaceMaker> {
   }
 
   static bool is_busy(LockSession& session, bool enqueue = false) {
-    const auto attempt = session.attempt(enqueue, in(seconds(2)), {});
+    const auto attempt = session.attempt(enqueue, soon(), {});
     return attempt && std::holds_alternative<Busy>(*attempt);
   }
 
   LockState look() {
-    auto state = store_->inspect(claim_of("n").lock, in(seconds(2)), {});
+    auto state = store_->inspect(claim_of("n").lock, soon(), {});
     EXPECT_TRUE(state) << state.error().what;
     return state ? *state : LockState{};
   }

@@ -3,6 +3,7 @@
 
 #include "lease/lock_store.hpp"
 #include "store/redis/redis_store.hpp"
+#include "support/eventually.hpp"
 #include "support/redis_server.hpp"
 #include "util/random.hpp"
 
@@ -15,6 +16,11 @@ namespace klock::test {
 
 inline Instant in_ms(int milliseconds) {
   return BootClock::now() + Milliseconds(milliseconds);
+}
+
+// For what takes a moment.
+inline Instant soon() {
+  return in_ms(2000 * slow_factor());
 }
 
 inline std::int64_t ms_since(Instant start) {
@@ -45,7 +51,7 @@ inline const Lease& lease_of(const Result<Attempt>& attempt) {
 
 // What acquire() does, without its policies.
 inline bool wait_for_lock(LockSession& session, int milliseconds) {
-  const Instant end = in_ms(milliseconds);
+  const Instant end = in_ms(milliseconds * slow_factor());
   while (BootClock::now() < end) {
     const auto attempt = session.attempt(true, end, {});
     if (!is_busy(attempt)) return is_held(attempt);
@@ -71,7 +77,7 @@ class RedisTest : public ::testing::Test {
     return store_->session(make_claim(name, ttl_ms));
   }
   LockState state(const std::string& name) {
-    auto result = store_->inspect({name, "klock:" + name}, in_ms(2000), {});
+    auto result = store_->inspect({name, "klock:" + name}, soon(), {});
     return result ? *result : LockState{};
   }
   // Names of the keys that exist, without the fences, which stay for a day, and those of the prefix (index,

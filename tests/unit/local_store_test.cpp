@@ -60,7 +60,7 @@ TEST_F(LocalStoreTest, TheFenceGrows) {
 TEST_F(LocalStoreTest, MinHoldKeepsTheNameTaken) {
   auto locks = store();
   Claim claim = claim_of("x", "short");
-  claim.min_hold = milliseconds(700);
+  claim.min_hold = stretched(milliseconds(700));
   auto session = locks->session(claim);
   const Instant before = BootClock::now();
   ASSERT_TRUE(wait_for_lock(*session));

@@ -79,7 +79,7 @@ TEST(RedisContact, AReleaseWhoseReplyIsLostIsNoLoss) {
   const auto locks = store_at(server.port());
   const auto session = locks->session(make_claim("a"));
   ASSERT_TRUE(std::holds_alternative<Lease>(*session->attempt(false, in_ms(1000), {})));
-  const auto released = session->release(in_ms(2000), {});
+  const auto released = session->release(soon(), {});
   ASSERT_TRUE(released) << released.error().what;
   EXPECT_EQ(*released, Released::done);
   EXPECT_EQ(server.connections(), 2);
@@ -154,14 +154,14 @@ TEST_F(RedisFault, LostReplyOfTheAcquisitionLeavesNothing) {
     const auto attempt = mine->attempt(enqueue, in_ms(150), {});
     ASSERT_FALSE(attempt);
     EXPECT_EQ(attempt.error().kind, ErrorKind::unreachable);
-    mine->withdraw(in_ms(2000));
+    mine->withdraw(soon());
     EXPECT_EQ(keys_left(), "");
   }
 }
 
 TEST_F(RedisFault, AReplyAfterATimeoutBelongsToNobody) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   server().command({"CLIENT", "PAUSE", "400"});
   EXPECT_FALSE(mine->renew(in_ms(100), {}));
   EXPECT_EQ(mine->release(in_ms(3000), {}), Released::done);
@@ -171,7 +171,7 @@ TEST_F(RedisFault, AReplyAfterATimeoutBelongsToNobody) {
 TEST_F(RedisFault, AnIdleConnectionThatWasClosedIsReplaced) {
   for (const bool enqueue : {false, true}) {
     auto mine = session("a");
-    ASSERT_TRUE(is_held(mine->attempt(enqueue, in_ms(2000), {})));
+    ASSERT_TRUE(is_held(mine->attempt(enqueue, soon(), {})));
     server().command({"CLIENT", "KILL", "TYPE", enqueue ? "pubsub" : "normal", "SKIPME", "yes"});
     const auto renewal = mine->renew(in_ms(1000), {});
     ASSERT_TRUE(renewal && std::holds_alternative<Renewed>(*renewal));
@@ -184,7 +184,7 @@ TEST_F(RedisFault, AnIdleConnectionThatWasClosedIsReplaced) {
 
 TEST_F(RedisFault, FrozenServerIsDoubtAndThawedItRenews) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   server().freeze();
   const Instant start = BootClock::now();
   const auto doubt = mine->renew(in_ms(200), {});
@@ -192,7 +192,7 @@ TEST_F(RedisFault, FrozenServerIsDoubtAndThawedItRenews) {
   EXPECT_LT(ms_since(start), 350 * slow_factor());
   EXPECT_EQ(mine->await_news(in_ms(50), {}), Wake::timeout);
   server().thaw();
-  const auto renewal = mine->renew(in_ms(2000), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<Renewed>(*renewal));
   EXPECT_EQ(mine->release(in_ms(1000), {}), Released::done);
 }
@@ -223,9 +223,9 @@ TEST_F(RedisFault, BusyServerIsWaitedFor) {
 
 TEST_F(RedisFault, FullServerRefusesNewHoldsButLetsOldOnesGo) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   auto waiter = session("a");
-  ASSERT_TRUE(is_busy(waiter->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_busy(waiter->attempt(true, soon(), {})));
   server().command({"CONFIG", "SET", "maxmemory", "1"});
   const Error error = error_of(server().port());
   EXPECT_EQ(error.kind, ErrorKind::internal) << error.what;  // "a" is busy: nothing need be written
@@ -264,10 +264,10 @@ TEST(RedisRestart, WithoutPersistenceTheHoldIsGone) {
   RedisServer server;
   auto store = store_at(server.port());
   auto mine = store->session(make_claim("a"));
-  const auto held = mine->attempt(true, in_ms(2000), {});
+  const auto held = mine->attempt(true, soon(), {});
   ASSERT_TRUE(is_held(held));
   auto waiter = store->session(make_claim("a"));
-  ASSERT_TRUE(is_busy(waiter->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_busy(waiter->attempt(true, soon(), {})));
   server.kill();
   const Instant start = BootClock::now();
   EXPECT_FALSE(waiter->await_news(in_ms(5000), {}));
@@ -288,7 +288,7 @@ TEST(RedisRestart, WithPersistenceTheHoldGoesOn) {
   RedisServer server({"--appendonly", "yes"});
   auto store = store_at(server.port());
   auto mine = store->session(make_claim("a"));
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   server.kill();
   server.start();
   const auto renewal = mine->renew(in_ms(5000), {});
@@ -300,7 +300,7 @@ TEST(RedisRestart, ReleaseTriesAgainUntilTheServerIsBack) {
   RedisServer server({"--appendonly", "yes"});
   auto store = store_at(server.port());
   auto mine = store->session(make_claim("a"));
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   server.kill();
   const Instant start = BootClock::now();
   const auto doubt = mine->release(in_ms(300), {});

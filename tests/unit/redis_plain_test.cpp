@@ -31,7 +31,7 @@ class RedisPlain : public RedisTest {
   std::unique_ptr<LockSession> plain_session(int ttl_ms = 10000) {
     return plain().session(make_claim("a", ttl_ms));
   }
-  static Result<Attempt> once(LockSession& session) { return session.attempt(false, in_ms(2000), {}); }
+  static Result<Attempt> once(LockSession& session) { return session.attempt(false, soon(), {}); }
   static bool is_renewed(const Result<Renewal>& renewal) {
     return renewal && std::holds_alternative<Renewed>(*renewal);
   }
@@ -50,7 +50,7 @@ TEST_F(RedisPlain, ALockIsTakenRenewedAndReleased) {
   ASSERT_EQ(shown.holders.size(), 1u);
   EXPECT_EQ(shown.holders[0].who.host, "alpha");
   EXPECT_EQ(shown.holders[0].fence, lease_of(attempt).fence);
-  const auto listed = store().list("", in_ms(2000), {});
+  const auto listed = store().list("", soon(), {});
   ASSERT_TRUE(listed);
   ASSERT_EQ(listed->size(), 1u);
 
@@ -59,12 +59,12 @@ TEST_F(RedisPlain, ALockIsTakenRenewedAndReleased) {
   ASSERT_TRUE(is_busy(busy));
   EXPECT_EQ(busy_of(busy).holder->who.host, "alpha");
   EXPECT_NE(busy_of(busy).why_polling, "");
-  EXPECT_TRUE(is_renewed(mine->renew(in_ms(2000), {})));
-  EXPECT_TRUE(is_renewed(mine->confirm(in_ms(2000), {})));
-  EXPECT_EQ(other->release(in_ms(2000), {}), Released::not_mine);
-  EXPECT_TRUE(is_renewed(mine->confirm(in_ms(2000), {})));
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::done);
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::gone);
+  EXPECT_TRUE(is_renewed(mine->renew(soon(), {})));
+  EXPECT_TRUE(is_renewed(mine->confirm(soon(), {})));
+  EXPECT_EQ(other->release(soon(), {}), Released::not_mine);
+  EXPECT_TRUE(is_renewed(mine->confirm(soon(), {})));
+  EXPECT_EQ(mine->release(soon(), {}), Released::done);
+  EXPECT_EQ(mine->release(soon(), {}), Released::gone);
   EXPECT_EQ(keys_left(), "");
 }
 
@@ -73,7 +73,7 @@ TEST_F(RedisPlain, AServerThatHasNoScripts) {
   auto store = open_redis_store(bare.redis_url(), "klock:");
   auto mine = store->session(make_claim("a"));
   ASSERT_TRUE(is_held(once(*mine)));
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(mine->release(soon(), {}), Released::done);
 }
 
 TEST_F(RedisPlain, BothWaysExcludeEachOtherAndTheFenceGrows) {
@@ -87,7 +87,7 @@ TEST_F(RedisPlain, BothWaysExcludeEachOtherAndTheFenceGrows) {
       EXPECT_GT(lease_of(attempt).fence, last);
       last = lease_of(attempt).fence;
       EXPECT_TRUE(is_busy(once(*other.session(make_claim("a")))));
-      EXPECT_EQ(holder->release(in_ms(2000), {}), Released::done);
+      EXPECT_EQ(holder->release(soon(), {}), Released::done);
     }
   }
 }
@@ -110,7 +110,7 @@ TEST_F(RedisPlain, ReadersWhoseLeaseHasEndedAreNotInTheWay) {
   claim.mode = Mode::shared;
   auto reader = store().session(claim);
   ASSERT_TRUE(is_held(once(*reader)));
-  EXPECT_EQ(reader->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(reader->release(soon(), {}), Released::done);
   EXPECT_TRUE(eventually([] { return server().command({"EXISTS", "klock:a"}) == "0"; }));
   ASSERT_EQ(server().command({"EXISTS", "{klock:a}:readers"}), "1");
   EXPECT_TRUE(is_held(once(*plain_session())));
@@ -127,13 +127,13 @@ TEST_F(RedisPlain, AHoldStaysForThoseWhoHaveJoinedIt) {
   const auto joined = once(*within);
   ASSERT_TRUE(is_held(joined));
   EXPECT_TRUE(lease_of(joined).joined);
-  EXPECT_EQ(holder->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(holder->release(soon(), {}), Released::done);
   EXPECT_TRUE(is_busy(once(*plain_session())));
   EXPECT_TRUE(is_busy(once(*session("a"))));
-  EXPECT_TRUE(is_renewed(within->renew(in_ms(2000), {})));
-  const auto renewal = holder->renew(in_ms(2000), {});
+  EXPECT_TRUE(is_renewed(within->renew(soon(), {})));
+  const auto renewal = holder->renew(soon(), {});
   EXPECT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
-  EXPECT_EQ(within->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(within->release(soon(), {}), Released::done);
   EXPECT_TRUE(is_held(once(*plain_session())));
 }
 
@@ -148,23 +148,23 @@ TEST_F(RedisPlain, AGrantIsTakenAsAFreeLockIs) {
     const auto held = once(*first);
     ASSERT_TRUE(is_held(held));
     auto waiter = both->session(claim);
-    ASSERT_TRUE(is_busy(waiter->attempt(true, in_ms(2000), {})));
+    ASSERT_TRUE(is_busy(waiter->attempt(true, soon(), {})));
     server().command({"ACL", "SETUSER", "ann", "-@scripting"});
     if (is_completed) server().command({"SET", "{klock:a}:once:k", "{}", "PX", "60000"});
-    EXPECT_EQ(first->release(in_ms(2000), {}), Released::done);
+    EXPECT_EQ(first->release(soon(), {}), Released::done);
     ASSERT_EQ(server().command({"GET", "klock:a"}), claim.token.value) << "granted";
-    const auto attempt = waiter->attempt(true, in_ms(2000), {});
+    const auto attempt = waiter->attempt(true, soon(), {});
     ASSERT_TRUE(attempt);
     if (is_completed) {
       EXPECT_TRUE(std::holds_alternative<Completed>(*attempt));
-      waiter->withdraw(in_ms(2000));
+      waiter->withdraw(soon());
       EXPECT_EQ(server().command({"EXISTS", "klock:a"}), "0");
       continue;
     }
     ASSERT_TRUE(is_held(attempt));
     EXPECT_GT(lease_of(attempt).fence, lease_of(held).fence);
     EXPECT_EQ(state("a").holders.at(0).fence, lease_of(attempt).fence);
-    EXPECT_EQ(waiter->release(in_ms(2000), {}), Released::done);
+    EXPECT_EQ(waiter->release(soon(), {}), Released::done);
     server().command({"DEL", "{klock:a}:once:k"});
     EXPECT_EQ(keys_left(), "");
   }
@@ -182,8 +182,8 @@ TEST_F(RedisPlain, AReleaseWakesTheFirstWhoWaitsInTheQueue) {
   auto mine = plain_session(60000);
   ASSERT_TRUE(is_held(once(*mine)));
   auto waiter = session("a");
-  ASSERT_TRUE(is_busy(waiter->attempt(true, in_ms(2000), {})));
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_TRUE(is_busy(waiter->attempt(true, soon(), {})));
+  EXPECT_EQ(mine->release(soon(), {}), Released::done);
   EXPECT_TRUE(wait_for_lock(*waiter, 10000));
 }
 
@@ -191,8 +191,8 @@ TEST_F(RedisPlain, AWaiterGetsItAfterARelease) {
   auto mine = session("a", 60000);
   ASSERT_TRUE(is_held(once(*mine)));
   auto waiter = plain_session();
-  ASSERT_TRUE(is_busy(waiter->attempt(true, in_ms(2000), {})));
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_TRUE(is_busy(waiter->attempt(true, soon(), {})));
+  EXPECT_EQ(mine->release(soon(), {}), Released::done);
   EXPECT_TRUE(wait_for_lock(*waiter, 10000));
 }
 
@@ -200,12 +200,12 @@ TEST_F(RedisPlain, LossIsTold) {
   auto mine = plain_session();
   ASSERT_TRUE(is_held(once(*mine)));
   server().command({"DEL", "klock:a"});
-  auto renewal = mine->renew(in_ms(2000), {});
+  auto renewal = mine->renew(soon(), {});
   EXPECT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
   server().command({"SET", "klock:a", "somebody"});
-  renewal = mine->renew(in_ms(2000), {});
+  renewal = mine->renew(soon(), {});
   EXPECT_TRUE(renewal && std::holds_alternative<NotMine>(*renewal));
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::not_mine);
+  EXPECT_EQ(mine->release(soon(), {}), Released::not_mine);
   EXPECT_EQ(server().command({"GET", "klock:a"}), "somebody");
 }
 
@@ -216,7 +216,7 @@ TEST_F(RedisPlain, AVanishedRecordIsTakenBackIfNobodyWasInBetween) {
   const auto attempt = once(*mine);
   ASSERT_TRUE(is_held(attempt));
   server().command({"DEL", "klock:a"});
-  auto renewal = mine->renew(in_ms(2000), {});
+  auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(is_renewed(renewal));
   EXPECT_TRUE(std::get<Renewed>(*renewal).reclaimed);
   EXPECT_EQ(state("a").holders.at(0).fence, lease_of(attempt).fence);
@@ -224,8 +224,8 @@ TEST_F(RedisPlain, AVanishedRecordIsTakenBackIfNobodyWasInBetween) {
   server().command({"DEL", "klock:a"});
   auto other = session("a");
   ASSERT_TRUE(is_held(once(*other)));
-  EXPECT_EQ(other->release(in_ms(2000), {}), Released::done);
-  renewal = mine->renew(in_ms(2000), {});
+  EXPECT_EQ(other->release(soon(), {}), Released::done);
+  renewal = mine->renew(soon(), {});
   EXPECT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
 }
 
@@ -233,12 +233,12 @@ TEST_F(RedisPlain, AnAdministratorsOrderIsObeyed) {
   auto mine = plain_session();
   ASSERT_TRUE(is_held(once(*mine)));
   const Holder shown = state("a").holders.at(0);
-  ASSERT_EQ(store().ask_stop({"a", "klock:a"}, shown, {"bob", "why"}, in_ms(2000)), Eviction::done);
-  auto renewal = mine->renew(in_ms(2000), {});
+  ASSERT_EQ(store().ask_stop({"a", "klock:a"}, shown, {"bob", "why"}, soon()), Eviction::done);
+  auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(is_renewed(renewal));
   EXPECT_EQ(std::get<Renewed>(*renewal).stop.value().by, "bob");
-  ASSERT_EQ(store().remove({"a", "klock:a"}, shown, {"bob", "now"}, in_ms(2000)), Eviction::done);
-  renewal = mine->renew(in_ms(2000), {});
+  ASSERT_EQ(store().remove({"a", "klock:a"}, shown, {"bob", "now"}, soon()), Eviction::done);
+  renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
   EXPECT_EQ(std::get<Gone>(*renewal).removed.value().reason, "now");
 }
@@ -248,7 +248,7 @@ TEST_F(RedisPlain, CompletedWorkIsNotDoneAgain) {
   claim.once = Once{"k", Milliseconds(60000)};
   auto mine = plain().session(claim);
   ASSERT_TRUE(is_held(once(*mine)));
-  EXPECT_EQ(mine->complete(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(mine->complete(soon(), {}), Released::done);
   for (LockStore* const store : {&plain(), &this->store()}) {
     claim.token = make_claim("a").token;
     const auto attempt = once(*store->session(claim));
@@ -265,14 +265,14 @@ TEST_F(RedisPlain, MinHoldKeepsTheNameTaken) {
   auto mine = plain().session(claim);
   ASSERT_TRUE(is_held(once(*mine)));
   ASSERT_TRUE(mine->count_min_hold(true));
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(mine->release(soon(), {}), Released::done);
   EXPECT_EQ(state("a").occupancy, Occupancy::cooldown);
   for (LockStore* const store : {&plain(), &this->store()}) {
     const auto attempt = once(*store->session(make_claim("a")));
     ASSERT_TRUE(is_busy(attempt));
     EXPECT_TRUE(busy_of(attempt).cooldown);
   }
-  const auto renewal = mine->renew(in_ms(2000), {});
+  const auto renewal = mine->renew(soon(), {});
   EXPECT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
 }
 
@@ -284,9 +284,9 @@ TEST_F(RedisPlain, TheTokenReleasesAScriptsHoldAndTellsWhoeverKeepsIt) {
   ASSERT_TRUE(is_held(once(*keeper)));
   Claim known = claim;
   known.by_token = true;
-  EXPECT_TRUE(is_renewed(plain().session(known)->confirm(in_ms(2000), {})));
-  EXPECT_EQ(plain().session(known)->release(in_ms(2000), {}), Released::done);
-  const auto renewal = keeper->renew(in_ms(2000), {});
+  EXPECT_TRUE(is_renewed(plain().session(known)->confirm(soon(), {})));
+  EXPECT_EQ(plain().session(known)->release(soon(), {}), Released::done);
+  const auto renewal = keeper->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
   EXPECT_TRUE(std::get<Gone>(*renewal).removed.value().released);
 }
@@ -300,11 +300,11 @@ TEST_F(RedisPlain, TheTokenAsksARunToEndFirst) {
   std::thread run([&] {
     EXPECT_TRUE(eventually(
         [&] {
-          const auto renewal = mine->renew(in_ms(2000), {});
+          const auto renewal = mine->renew(soon(), {});
           return is_renewed(renewal) && std::get<Renewed>(*renewal).stop;
         },
         10000));
-    EXPECT_EQ(mine->release(in_ms(2000), {}), Released::done);
+    EXPECT_EQ(mine->release(soon(), {}), Released::done);
   });
   EXPECT_EQ(plain().session(known)->release(in_ms(20000), {}), Released::done);
   run.join();
@@ -314,7 +314,7 @@ TEST_F(RedisPlain, TheGuardReleasesByTheTokenAlone) {
   const Claim claim = make_claim("a");
   auto mine = plain().session(claim);
   ASSERT_TRUE(is_held(once(*mine)));
-  EXPECT_EQ(plain().session(claim)->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(plain().session(claim)->release(soon(), {}), Released::done);
   EXPECT_EQ(keys_left(), "");
 }
 
@@ -323,7 +323,7 @@ TEST_F(RedisPlain, ADetachedHoldGetsShorterWhenThatIsAsked) {
   claim.detached = true;
   ASSERT_TRUE(is_held(once(*plain().session(claim))));
   claim.ttl = Milliseconds(5000);
-  const auto renewal = plain().session(claim)->renew(in_ms(2000), {});
+  const auto renewal = plain().session(claim)->renew(soon(), {});
   ASSERT_TRUE(is_renewed(renewal));
   EXPECT_LT(std::get<Renewed>(*renewal).deadline, in_ms(5100));
   EXPECT_LE(server().number({"PTTL", "klock:a"}), 5000);
@@ -377,7 +377,7 @@ TEST_F(RedisPlain, ATypeThatIsInTheWayLeavesNothingHeld) {
 
 TEST_F(RedisPlain, AReleaseComesAfterWhatWasSentBefore) {
   auto late = plain_session(60000);
-  const auto nothing = late->confirm(in_ms(2000), {});  // connected by now
+  const auto nothing = late->confirm(soon(), {});  // connected by now
   ASSERT_TRUE(nothing && std::holds_alternative<Gone>(*nothing));
   server().freeze();
   EXPECT_FALSE(late->attempt(false, in_ms(300), {}));

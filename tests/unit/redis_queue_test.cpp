@@ -14,12 +14,12 @@ class RedisQueue : public RedisTest {
  protected:
   std::unique_ptr<LockSession> holder(const std::string& name = "a", int ttl_ms = 10000) {
     auto mine = session(name, ttl_ms);
-    EXPECT_TRUE(is_held(mine->attempt(false, in_ms(2000), {})));
+    EXPECT_TRUE(is_held(mine->attempt(false, soon(), {})));
     return mine;
   }
   std::unique_ptr<LockSession> waiter(const std::string& name = "a", int ttl_ms = 10000) {
     auto mine = session(name, ttl_ms);
-    EXPECT_TRUE(is_busy(mine->attempt(true, in_ms(2000), {})));
+    EXPECT_TRUE(is_busy(mine->attempt(true, soon(), {})));
     return mine;
   }
 };
@@ -27,10 +27,10 @@ class RedisQueue : public RedisTest {
 TEST_F(RedisQueue, ReleaseBetweenTheAttemptAndTheWaitIsNotMissed) {
   auto mine = holder();
   auto next = waiter();
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   const Instant start = BootClock::now();
   ASSERT_EQ(next->await_news(in_ms(5000), {}), Wake::news);
-  ASSERT_TRUE(is_held(next->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(next->attempt(true, soon(), {})));
   EXPECT_LT(ms_since(start), 100 * slow_factor());
 }
 
@@ -39,21 +39,21 @@ TEST_F(RedisQueue, NobodyOvertakes) {
   std::vector<std::unique_ptr<LockSession>> waiters;
   for (std::size_t i = 0; i < 20; ++i) {
     waiters.push_back(session("a"));
-    const auto attempt = waiters.back()->attempt(true, in_ms(2000), {});
+    const auto attempt = waiters.back()->attempt(true, soon(), {});
     ASSERT_TRUE(is_busy(attempt));
     ASSERT_EQ(busy_of(attempt).ahead, i);
   }
   for (auto& next : waiters) {
-    ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+    ASSERT_EQ(mine->release(soon(), {}), Released::done);
     // Between the hand-over and the claim, and after it.
-    ASSERT_TRUE(is_busy(session("a")->attempt(false, in_ms(2000), {})));
-    ASSERT_EQ(next->await_news(in_ms(2000), {}), Wake::news);
-    ASSERT_TRUE(is_held(next->attempt(true, in_ms(2000), {})));
-    ASSERT_TRUE(is_busy(session("a")->attempt(false, in_ms(2000), {})));
+    ASSERT_TRUE(is_busy(session("a")->attempt(false, soon(), {})));
+    ASSERT_EQ(next->await_news(soon(), {}), Wake::news);
+    ASSERT_TRUE(is_held(next->attempt(true, soon(), {})));
+    ASSERT_TRUE(is_busy(session("a")->attempt(false, soon(), {})));
     mine = std::move(next);
   }
   EXPECT_EQ(immortal_keys(), "");
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   EXPECT_EQ(keys_left(), "");
 }
 
@@ -70,7 +70,7 @@ TEST_F(RedisQueue, KilledWaitersDelayNobody) {
     return server().command({"PUBSUB", "CHANNELS"}).find(' ') == std::string::npos;
   }));
   const Instant start = BootClock::now();
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   ASSERT_TRUE(wait_for_lock(*last, 5000));
   EXPECT_LT(ms_since(start), 100 * slow_factor());
 }
@@ -79,18 +79,18 @@ TEST_F(RedisQueue, DeadWaitersAreNotCountedNorShown) {
   auto mine = holder();
   auto first = waiter();
   auto second = session("a");
-  ASSERT_EQ(busy_of(second->attempt(true, in_ms(2000), {})).ahead, 1u);
+  ASSERT_EQ(busy_of(second->attempt(true, soon(), {})).ahead, 1u);
   EXPECT_EQ(state("a").waiters.size(), 2u);
   first.reset();
   ASSERT_TRUE(eventually([&] { return state("a").waiters.size() == 1; }));
-  EXPECT_EQ(busy_of(second->attempt(true, in_ms(2000), {})).ahead, 0u);
+  EXPECT_EQ(busy_of(second->attempt(true, soon(), {})).ahead, 0u);
 }
 
 TEST_F(RedisQueue, AFrozenWaiterCostsOneGrantLife) {
   auto mine = holder();
   auto frozen = waiter();  // keeps its connection but never claims
   auto next = waiter();
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   const Instant start = BootClock::now();
   ASSERT_TRUE(wait_for_lock(*next, 5000));
   EXPECT_GE(ms_since(start), 900);
@@ -101,15 +101,15 @@ TEST_F(RedisQueue, AMissedGrantKeepsThePlace) {
   auto mine = holder();
   auto frozen = waiter("a", 200);  // so that its grant is short
   auto later = waiter();
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   ASSERT_TRUE(wait_for_lock(*later, 5000));
   auto newest = waiter();
   // Thawed: reads the grant that is over, and is first again.
-  ASSERT_EQ(frozen->await_news(in_ms(2000), {}), Wake::news);
-  const auto attempt = frozen->attempt(true, in_ms(2000), {});
+  ASSERT_EQ(frozen->await_news(soon(), {}), Wake::news);
+  const auto attempt = frozen->attempt(true, soon(), {});
   ASSERT_TRUE(is_busy(attempt));
   EXPECT_EQ(busy_of(attempt).ahead, 0u);
-  ASSERT_EQ(later->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(later->release(soon(), {}), Released::done);
   EXPECT_TRUE(wait_for_lock(*frozen, 1000));
 }
 
@@ -118,12 +118,12 @@ TEST_F(RedisQueue, AReconnectedWaiterKeepsItsPlace) {
   auto first = waiter();
   auto second = waiter();
   server().command({"CLIENT", "KILL", "TYPE", "pubsub"});
-  EXPECT_FALSE(first->await_news(in_ms(2000), {}));
-  EXPECT_FALSE(second->await_news(in_ms(2000), {}));
-  EXPECT_EQ(busy_of(second->attempt(true, in_ms(2000), {})).ahead, 0u);  // the first is away
-  EXPECT_EQ(busy_of(first->attempt(true, in_ms(2000), {})).ahead, 0u);
-  EXPECT_EQ(busy_of(second->attempt(true, in_ms(2000), {})).ahead, 1u);
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  EXPECT_FALSE(first->await_news(soon(), {}));
+  EXPECT_FALSE(second->await_news(soon(), {}));
+  EXPECT_EQ(busy_of(second->attempt(true, soon(), {})).ahead, 0u);  // the first is away
+  EXPECT_EQ(busy_of(first->attempt(true, soon(), {})).ahead, 0u);
+  EXPECT_EQ(busy_of(second->attempt(true, soon(), {})).ahead, 1u);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   EXPECT_TRUE(wait_for_lock(*first, 1000));
 }
 
@@ -134,12 +134,12 @@ TEST_F(RedisQueue, WithdrawnWaiterLeavesNothingAndPassesTheGrantOn) {
   auto third = waiter();
   second->withdraw(in_ms(1000));
   EXPECT_EQ(state("a").waiters.size(), 2u);
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   first->withdraw(in_ms(1000));
   const Instant start = BootClock::now();
   ASSERT_TRUE(wait_for_lock(*third, 5000));
   EXPECT_LT(ms_since(start), 200 * slow_factor());
-  ASSERT_EQ(third->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(third->release(soon(), {}), Released::done);
   EXPECT_EQ(keys_left(), "");
 }
 
@@ -147,8 +147,8 @@ TEST_F(RedisQueue, AnInterruptedAttemptLeavesNothingEvenIfItSucceeded) {
   const Fd raised(eventfd(1, EFD_CLOEXEC));
   for (const bool enqueue : {false, true}) {
     auto mine = session("a");
-    mine->begin(enqueue, in_ms(2000), {});
-    const auto attempt = mine->attempt(enqueue, in_ms(2000), Interrupt{raised.get()});
+    mine->begin(enqueue, soon(), {});
+    const auto attempt = mine->attempt(enqueue, soon(), Interrupt{raised.get()});
     ASSERT_TRUE(attempt && std::holds_alternative<Interrupted>(*attempt));
     mine->withdraw(in_ms(1000));
     EXPECT_EQ(keys_left(), "");
@@ -174,7 +174,7 @@ TEST_F(RedisQueue, AHandOverCostsFewCommandsHoweverManyWait) {
   std::vector<std::unique_ptr<LockSession>> waiters;
   for (int i = 0; i < 50; ++i) waiters.push_back(waiter());
   server().command({"CONFIG", "RESETSTAT"});
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   ASSERT_TRUE(wait_for_lock(*waiters[0], 1000));
   const std::string stats = server().command({"INFO", "commandstats"});
   const auto calls = [&](const std::string& command) {
@@ -201,13 +201,13 @@ TEST_F(RedisQueue, ALongHoldIsToldToStopAtOnceThoughItNeverWaited) {
   std::thread thread([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     auto admin = open_redis_store(server().redis_url(), "klock:");
-    EXPECT_EQ(admin->ask_stop({"a", "klock:a"}, shown, {"bob@beta", "test"}, in_ms(2000)), Eviction::done);
+    EXPECT_EQ(admin->ask_stop({"a", "klock:a"}, shown, {"bob@beta", "test"}, soon()), Eviction::done);
   });
   const Instant start = BootClock::now();
   bool asked = false;
   while (!asked && ms_since(start) < 4000) {
     ASSERT_TRUE(mine->await_news(in_ms(10000), {}));
-    const auto renewal = mine->renew(in_ms(2000), {});
+    const auto renewal = mine->renew(soon(), {});
     ASSERT_TRUE(renewal && std::holds_alternative<Renewed>(*renewal));
     asked = std::get<Renewed>(*renewal).stop.has_value();
   }
@@ -236,7 +236,7 @@ TEST_F(RedisQueue, ContendersTakeTurns) {
         }
         if (++inside != 1) ++overlaps;
         --inside;
-        if (mine->release(in_ms(2000), {}) != Released::done) ++failures;
+        if (mine->release(soon(), {}) != Released::done) ++failures;
       }
     });
   for (auto& thread : threads) thread.join();

@@ -9,7 +9,7 @@ class RedisSession : public RedisTest {};
 TEST_F(RedisSession, HoldsRenewsAndReleases) {
   auto mine = session("a");
   const Instant before = BootClock::now();
-  const auto attempt = mine->attempt(true, in_ms(2000), {});
+  const auto attempt = mine->attempt(true, soon(), {});
   ASSERT_TRUE(is_held(attempt));
   EXPECT_GT(lease_of(attempt).deadline, before + Milliseconds(9800));
   EXPECT_LT(lease_of(attempt).deadline, BootClock::now() + Milliseconds(9900));
@@ -18,13 +18,13 @@ TEST_F(RedisSession, HoldsRenewsAndReleases) {
   EXPECT_EQ(server().command({"STRLEN", "klock:a"}), "32");
 
   server().command({"PEXPIRE", "klock:a", "1000"});
-  const auto renewal = mine->renew(in_ms(2000), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<Renewed>(*renewal));
   EXPECT_FALSE(std::get<Renewed>(*renewal).stop);
   EXPECT_GT(server().number({"PTTL", "klock:a"}), 9000);
   EXPECT_EQ(immortal_keys(), "");
 
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(mine->release(soon(), {}), Released::done);
   EXPECT_EQ(keys_left(), "");
   EXPECT_EQ(immortal_keys(), "");
 }
@@ -32,9 +32,9 @@ TEST_F(RedisSession, HoldsRenewsAndReleases) {
 TEST_F(RedisSession, NonblockingRunsLeaveNoMoreThanOneRun) {
   for (int i = 0; i < 200; ++i) {
     auto mine = session("a");
-    mine->begin(false, in_ms(2000), {});
-    ASSERT_TRUE(is_held(mine->attempt(false, in_ms(2000), {})));
-    ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+    mine->begin(false, soon(), {});
+    ASSERT_TRUE(is_held(mine->attempt(false, soon(), {})));
+    ASSERT_EQ(mine->release(soon(), {}), Released::done);
   }
   EXPECT_EQ(server().command({"DBSIZE"}), "4");  // the fence, the log, and the statistics with their groups
   EXPECT_EQ(immortal_keys(), "");
@@ -42,9 +42,9 @@ TEST_F(RedisSession, NonblockingRunsLeaveNoMoreThanOneRun) {
 
 TEST_F(RedisSession, BusyTellsTheHolderAndLeavesNothingBehindWithoutEnqueue) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(false, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(false, soon(), {})));
   auto other = session("a");
-  const auto attempt = other->attempt(false, in_ms(2000), {});
+  const auto attempt = other->attempt(false, soon(), {});
   ASSERT_TRUE(is_busy(attempt));
   const Holder& holder = *busy_of(attempt).holder;
   EXPECT_FALSE(holder.foreign);
@@ -58,38 +58,38 @@ TEST_F(RedisSession, BusyTellsTheHolderAndLeavesNothingBehindWithoutEnqueue) {
 TEST_F(RedisSession, SuccessWhoseReplyWasLostIsRecognised) {
   const Claim claim = make_claim("a");
   auto first = store().session(claim);
-  const auto held = first->attempt(true, in_ms(2000), {});
+  const auto held = first->attempt(true, soon(), {});
   ASSERT_TRUE(is_held(held));
   auto again = store().session(claim);
-  const auto attempt = again->attempt(true, in_ms(2000), {});
+  const auto attempt = again->attempt(true, soon(), {});
   ASSERT_TRUE(is_held(attempt));
   EXPECT_EQ(lease_of(attempt).fence, lease_of(held).fence);
-  EXPECT_EQ(again->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(again->release(soon(), {}), Released::done);
   EXPECT_EQ(keys_left(), "");
 }
 
 TEST_F(RedisSession, PausedRenewalDoesNotTouchTheNextHolder) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   server().command({"DEL", "klock:a"});
   auto next = session("a", 3000);
-  ASSERT_TRUE(is_held(next->attempt(true, in_ms(2000), {})));
-  const auto renewal = mine->renew(in_ms(2000), {});
+  ASSERT_TRUE(is_held(next->attempt(true, soon(), {})));
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<NotMine>(*renewal));
   EXPECT_FALSE(std::get<NotMine>(*renewal).removed);
   EXPECT_LE(server().number({"PTTL", "klock:a"}), 3000);
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::not_mine);
-  EXPECT_EQ(next->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(mine->release(soon(), {}), Released::not_mine);
+  EXPECT_EQ(next->release(soon(), {}), Released::done);
 }
 
 TEST_F(RedisSession, RenewalDoesNotBringAVanishedRecordBack) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   server().command({"DEL", "klock:a"});
-  const auto renewal = mine->renew(in_ms(2000), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
   EXPECT_EQ(server().command({"EXISTS", "klock:a"}), "0");
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::gone);
+  EXPECT_EQ(mine->release(soon(), {}), Released::gone);
   EXPECT_EQ(keys_left(), "");
 }
 
@@ -97,9 +97,9 @@ TEST_F(RedisSession, ReclaimTakesBackOnlyWhatNobodyHadInBetween) {
   Claim claim = make_claim("a");
   claim.reclaim = true;
   auto mine = store().session(claim);
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   server().command({"FLUSHALL"});
-  auto renewal = mine->renew(in_ms(2000), {});
+  auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<Renewed>(*renewal));
   EXPECT_TRUE(std::get<Renewed>(*renewal).reclaimed);
   EXPECT_EQ(server().command({"GET", "klock:a"}), claim.token.value);
@@ -107,9 +107,9 @@ TEST_F(RedisSession, ReclaimTakesBackOnlyWhatNobodyHadInBetween) {
 
   server().command({"DEL", "klock:a"});
   auto other = session("a");
-  ASSERT_TRUE(is_held(other->attempt(false, in_ms(2000), {})));
-  ASSERT_EQ(other->release(in_ms(2000), {}), Released::done);
-  renewal = mine->renew(in_ms(2000), {});
+  ASSERT_TRUE(is_held(other->attempt(false, soon(), {})));
+  ASSERT_EQ(other->release(soon(), {}), Released::done);
+  renewal = mine->renew(soon(), {});
   EXPECT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
 }
 
@@ -117,10 +117,10 @@ TEST_F(RedisSession, ALateRenewalCannotTakeAReleasedLockBack) {
   Claim claim = make_claim("a");
   claim.reclaim = true;
   auto mine = store().session(claim);
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   auto guard = store().session(claim);
-  ASSERT_EQ(guard->release(in_ms(2000), {}), Released::done);
-  const auto renewal = mine->renew(in_ms(2000), {});
+  ASSERT_EQ(guard->release(soon(), {}), Released::done);
+  const auto renewal = mine->renew(soon(), {});
   EXPECT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
   EXPECT_EQ(server().command({"EXISTS", "klock:a"}), "0");
 }
@@ -128,46 +128,46 @@ TEST_F(RedisSession, ALateRenewalCannotTakeAReleasedLockBack) {
 TEST_F(RedisSession, ReleaseByTheTokenAloneIsIdempotent) {
   const Claim claim = make_claim("a");
   auto mine = store().session(claim);
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   auto guard = store().session(claim);
-  EXPECT_EQ(guard->release(in_ms(2000), {}), Released::done);
-  EXPECT_EQ(guard->release(in_ms(2000), {}), Released::gone);
+  EXPECT_EQ(guard->release(soon(), {}), Released::done);
+  EXPECT_EQ(guard->release(soon(), {}), Released::gone);
   EXPECT_EQ(keys_left(), "");
 }
 
 TEST_F(RedisSession, FenceGrowsEvenAfterTheServerLostEverything) {
   auto mine = session("a");
-  const auto first = mine->attempt(false, in_ms(2000), {});
+  const auto first = mine->attempt(false, soon(), {});
   ASSERT_TRUE(is_held(first));
   server().command({"FLUSHALL"});
   auto next = session("a");
-  const auto second = next->attempt(false, in_ms(2000), {});
+  const auto second = next->attempt(false, soon(), {});
   ASSERT_TRUE(is_held(second));
   EXPECT_GT(lease_of(second).fence, lease_of(first).fence);
-  next->release(in_ms(2000), {});
+  next->release(soon(), {});
   server().command({"SET", "{klock:a}:fence", "8000000000000000", "PX", "60000"});
   auto third = session("a");
-  const auto attempt = third->attempt(false, in_ms(2000), {});
+  const auto attempt = third->attempt(false, soon(), {});
   ASSERT_TRUE(is_held(attempt));
   EXPECT_EQ(lease_of(attempt).fence, 8000000000000001u);
 }
 
 TEST_F(RedisSession, MinHoldKeepsTheNameTaken) {
   Claim claim = make_claim("a", 5000);
-  claim.min_hold = Milliseconds(400);
+  claim.min_hold = stretched(Milliseconds(400));
   auto mine = store().session(claim);
   const Instant start = BootClock::now();
-  ASSERT_TRUE(is_held(mine->attempt(false, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(false, soon(), {})));
   ASSERT_TRUE(mine->count_min_hold(true));
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   EXPECT_EQ(state("a").occupancy, Occupancy::cooldown);
   auto other = session("a");
-  const auto busy = other->attempt(false, in_ms(2000), {});
+  const auto busy = other->attempt(false, soon(), {});
   ASSERT_TRUE(is_busy(busy));
   EXPECT_TRUE(busy_of(busy).cooldown);
   ASSERT_TRUE(wait_for_lock(*other, 3000));
-  EXPECT_GE(ms_since(start), 395);
+  EXPECT_GE(ms_since(start), 395 * slow_factor());
   EXPECT_LT(ms_since(start), 600 * slow_factor());
   EXPECT_EQ(immortal_keys(), "");
 }
@@ -176,17 +176,17 @@ TEST_F(RedisSession, ARenewalFindsAHoldThatWasReleasedUnderMinHoldGone) {
   Claim claim = make_claim("a");
   claim.min_hold = Milliseconds(5000);
   auto mine = store().session(claim);
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   auto guard = store().session(claim);
   ASSERT_TRUE(guard->count_min_hold(true));
-  ASSERT_EQ(guard->release(in_ms(2000), {}), Released::done);
-  const auto renewal = mine->renew(in_ms(2000), {});
+  ASSERT_EQ(guard->release(soon(), {}), Released::done);
+  const auto renewal = mine->renew(soon(), {});
   EXPECT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
 }
 
 TEST_F(RedisSession, ExpiredLeaseOfACrashedHolderIsTakenSoonAfterItsEnd) {
   auto crashed = session("a", 600);
-  ASSERT_TRUE(is_held(crashed->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(crashed->attempt(true, soon(), {})));
   crashed.reset();
   auto waiter = session("a");
   const Instant start = BootClock::now();
@@ -197,10 +197,10 @@ TEST_F(RedisSession, ExpiredLeaseOfACrashedHolderIsTakenSoonAfterItsEnd) {
 
 TEST_F(RedisSession, WaitingForMoreThanALeaseGivesAFullLease) {
   auto first = session("a", 900);
-  ASSERT_TRUE(is_held(first->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(first->attempt(true, soon(), {})));
   auto waiter = session("a", 500);
   ASSERT_TRUE(wait_for_lock(*waiter, 3000));
-  const auto attempt = waiter->attempt(true, in_ms(2000), {});
+  const auto attempt = waiter->attempt(true, soon(), {});
   ASSERT_TRUE(is_held(attempt));
   EXPECT_GT(lease_of(attempt).deadline, in_ms(400));
 }
@@ -209,55 +209,55 @@ TEST_F(RedisSession, LostAuxiliaryKeysAreRepaired) {
   for (const char* lost : {"holders", "waiters", "queue", "fence"}) {
     server().command({"FLUSHALL"});
     auto mine = session("a");
-    ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+    ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
     auto waiter = session("a");
-    ASSERT_TRUE(is_busy(waiter->attempt(true, in_ms(2000), {})));
+    ASSERT_TRUE(is_busy(waiter->attempt(true, soon(), {})));
     server().command({"DEL", std::string("{klock:a}:") + lost});
-    const auto renewal = mine->renew(in_ms(2000), {});
+    const auto renewal = mine->renew(soon(), {});
     ASSERT_TRUE(renewal && std::holds_alternative<Renewed>(*renewal)) << lost;
     EXPECT_FALSE(state("a").holders.at(0).foreign) << lost;
-    EXPECT_TRUE(is_busy(waiter->attempt(true, in_ms(2000), {}))) << lost;
+    EXPECT_TRUE(is_busy(waiter->attempt(true, soon(), {}))) << lost;
     EXPECT_EQ(immortal_keys(), "") << lost;
-    ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done) << lost;
+    ASSERT_EQ(mine->release(soon(), {}), Released::done) << lost;
     EXPECT_TRUE(wait_for_lock(*waiter, 1000)) << lost;
-    EXPECT_EQ(waiter->release(in_ms(2000), {}), Released::done) << lost;
+    EXPECT_EQ(waiter->release(soon(), {}), Released::done) << lost;
     EXPECT_EQ(keys_left(), "") << lost;
   }
 }
 
 TEST_F(RedisSession, DamagedRecordsDoNotHarm) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   const std::string token = server().command({"GET", "klock:a"});
   for (const char* damaged :
        {"", "x", "1 2 exclusive 0 0 {\"pid\":\"no\",\"user\":7}", "1 2 exclusive 0 0 [["}) {
     server().command({"HSET", "{klock:a}:holders", token, damaged});
     auto other = session("a");
-    ASSERT_TRUE(is_busy(other->attempt(false, in_ms(2000), {}))) << damaged;
+    ASSERT_TRUE(is_busy(other->attempt(false, soon(), {}))) << damaged;
     ASSERT_EQ(state("a").holders.size(), 1u) << damaged;
   }
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(mine->release(soon(), {}), Released::done);
 }
 
 TEST_F(RedisSession, ScriptFlushBetweenAnyTwoStepsIsSurvived) {
   for (const bool enqueue : {false, true}) {
     auto mine = session("a");
     server().command({"SCRIPT", "FLUSH"});
-    mine->begin(enqueue, in_ms(2000), {});
-    ASSERT_TRUE(is_held(mine->attempt(enqueue, in_ms(2000), {})));
+    mine->begin(enqueue, soon(), {});
+    ASSERT_TRUE(is_held(mine->attempt(enqueue, soon(), {})));
     server().command({"SCRIPT", "FLUSH"});
     auto waiter = session("a");
-    ASSERT_TRUE(is_busy(waiter->attempt(true, in_ms(2000), {})));
+    ASSERT_TRUE(is_busy(waiter->attempt(true, soon(), {})));
     server().command({"SCRIPT", "FLUSH"});
-    const auto renewal = mine->renew(in_ms(2000), {});
+    const auto renewal = mine->renew(soon(), {});
     ASSERT_TRUE(renewal && std::holds_alternative<Renewed>(*renewal));
     server().command({"SCRIPT", "FLUSH"});
     EXPECT_EQ(state("a").occupancy, Occupancy::held);
     server().command({"SCRIPT", "FLUSH"});
-    ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+    ASSERT_EQ(mine->release(soon(), {}), Released::done);
     server().command({"SCRIPT", "FLUSH"});
     ASSERT_TRUE(wait_for_lock(*waiter, 1000));
-    ASSERT_EQ(waiter->release(in_ms(2000), {}), Released::done);
+    ASSERT_EQ(waiter->release(soon(), {}), Released::done);
     EXPECT_EQ(keys_left(), "");
   }
 }
@@ -269,11 +269,11 @@ TEST_F(RedisSession, UnixSocketAndDatabase) {
   auto store = open_redis_store(url, "klock:");
   EXPECT_EQ(store->describe(), "unix://" + server().socket_path() + "?db=3");
   auto mine = store->session(make_claim("a"));
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   EXPECT_EQ(server().command({"EXISTS", "klock:a"}), "0");
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(mine->release(soon(), {}), Released::done);
   url.database = 99;
-  auto missing = open_redis_store(url, "klock:")->session(make_claim("a"))->attempt(true, in_ms(2000), {});
+  auto missing = open_redis_store(url, "klock:")->session(make_claim("a"))->attempt(true, soon(), {});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, ErrorKind::config);
 }
@@ -281,18 +281,17 @@ TEST_F(RedisSession, UnixSocketAndDatabase) {
 TEST_F(RedisSession, LocalhostNeedsNoLookUp) {
   RedisUrl url = server().redis_url();
   url.host = "localhost";
-  EXPECT_TRUE(
-      is_held(open_redis_store(url, "klock:")->session(make_claim("a"))->attempt(false, in_ms(2000), {})));
+  EXPECT_TRUE(is_held(open_redis_store(url, "klock:")->session(make_claim("a"))->attempt(false, soon(), {})));
 }
 
 TEST_F(RedisSession, OneWriteAcquiresAndOneReleases) {
   auto warm = session("w");
-  warm->attempt(true, in_ms(2000), {});
-  warm->release(in_ms(2000), {});
+  warm->attempt(true, soon(), {});
+  warm->release(soon(), {});
   server().command({"CONFIG", "RESETSTAT"});
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   const std::string stats = server().command({"INFO", "commandstats"});
   EXPECT_NE(stats.find("cmdstat_evalsha:calls=2,"), std::string::npos) << stats;
   EXPECT_EQ(stats.find("cmdstat_eval:"), std::string::npos) << stats;

@@ -13,8 +13,8 @@ class RedisStore : public RedisTest {
   const LockName lock_{"a", "klock:a"};
   const StopRequest request_{"bob@beta", "stuck"};
 
-  Result<Eviction> ask(const Holder& shown) { return store().ask_stop(lock_, shown, request_, in_ms(2000)); }
-  Result<Eviction> remove(const Holder& shown) { return store().remove(lock_, shown, request_, in_ms(2000)); }
+  Result<Eviction> ask(const Holder& shown) { return store().ask_stop(lock_, shown, request_, soon()); }
+  Result<Eviction> remove(const Holder& shown) { return store().remove(lock_, shown, request_, soon()); }
 };
 
 TEST_F(RedisStore, DescribesItselfWithoutThePassword) {
@@ -30,13 +30,13 @@ TEST_F(RedisStore, DescribesItselfWithoutThePassword) {
 TEST_F(RedisStore, InspectShowsHolderAndWaitersInOrder) {
   EXPECT_EQ(state("a").occupancy, Occupancy::free);
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   Claim second = make_claim("a");
   second.who.user = "ben";
   auto first_waiter = store().session(second);
-  ASSERT_TRUE(is_busy(first_waiter->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_busy(first_waiter->attempt(true, soon(), {})));
   auto second_waiter = session("a");
-  ASSERT_TRUE(is_busy(second_waiter->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_busy(second_waiter->attempt(true, soon(), {})));
   const LockState shown = state("a");
   EXPECT_EQ(shown.occupancy, Occupancy::held);
   ASSERT_EQ(shown.holders.size(), 1u);
@@ -71,7 +71,7 @@ TEST_F(RedisStore, ForeignLocksOfEveryTypeAreBusyShownAndRemovedExactly) {
     server().command(one.make);
     const bool expires = server().number({"PTTL", "klock:a"}) > 0;
     auto mine = session("a");
-    const auto attempt = mine->attempt(true, in_ms(2000), {});
+    const auto attempt = mine->attempt(true, soon(), {});
     ASSERT_TRUE(is_busy(attempt)) << one.what;
     EXPECT_TRUE(busy_of(attempt).holder->foreign);
     EXPECT_EQ(busy_of(attempt).holder->what, one.what);
@@ -95,7 +95,7 @@ TEST_F(RedisStore, ForeignLocksOfEveryTypeAreBusyShownAndRemovedExactly) {
 TEST_F(RedisStore, ForeignReleaseIsNoticedByPolling) {
   server().command({"SET", "klock:a", "abc"});
   auto mine = session("a");
-  ASSERT_TRUE(is_busy(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_busy(mine->attempt(true, soon(), {})));
   server().command({"DEL", "klock:a"});
   const Instant start = BootClock::now();
   ASSERT_TRUE(wait_for_lock(*mine, 3000));
@@ -104,7 +104,7 @@ TEST_F(RedisStore, ForeignReleaseIsNoticedByPolling) {
 
 TEST_F(RedisStore, AForeignClientIsExcluded) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   EXPECT_EQ(server().command({"SET", "klock:a", "theirs", "NX", "PX", "1000"}), "(nil)");
 }
 
@@ -115,13 +115,13 @@ TEST_F(RedisStore, LongForeignValuesAreCut) {
 
 TEST_F(RedisStore, ATokenWhoseDetailsAreLostIsNotGivenAway) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   const std::string token = server().command({"GET", "klock:a"});
   server().command({"DEL", "{klock:a}:holders"});
   const Holder shown = state("a").holders.at(0);
   EXPECT_TRUE(shown.foreign);
   EXPECT_EQ(shown.what, "string \"" + token.substr(0, 12) + "\"...");
-  EXPECT_EQ(busy_of(session("a")->attempt(false, in_ms(2000), {})).holder->what, shown.what);
+  EXPECT_EQ(busy_of(session("a")->attempt(false, soon(), {})).holder->what, shown.what);
 }
 
 TEST_F(RedisStore, LongForeignValuesAreRemovedToo) {
@@ -132,18 +132,18 @@ TEST_F(RedisStore, LongForeignValuesAreRemovedToo) {
 // Somebody else's keys in the place of klock's own must not hide this lock nor the others.
 TEST_F(RedisStore, DamagedAuxiliaryKeysAreOverlooked) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   auto other = session("b");
-  ASSERT_TRUE(is_held(other->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(other->attempt(true, soon(), {})));
   for (const char* part : {"{klock:a}:queue", "{klock:a}:waiters", "{klock:a}:holders"}) {
     server().command({"SET", part, "x"});
     EXPECT_EQ(state("a").occupancy, Occupancy::held) << part;
-    const auto all = store().list("", in_ms(2000), {});
+    const auto all = store().list("", soon(), {});
     ASSERT_TRUE(all) << all.error().what;
     EXPECT_EQ(all->size(), 2u) << part;
   }
   server().command({"SET", "{klock:}:index", "x"});
-  const auto all = store().list("", in_ms(2000), {});
+  const auto all = store().list("", soon(), {});
   ASSERT_FALSE(all);
   EXPECT_EQ(all.error().kind, ErrorKind::refused);
   EXPECT_NE(all.error().what.find("{klock:}:index"), std::string::npos);
@@ -155,7 +155,7 @@ TEST_F(RedisStore, ALockThatChangesHandsIsNeverShownAsForeign) {
   std::thread busy([&] {
     while (!stop) {
       auto mine = session("a");
-      if (is_held(mine->attempt(false, in_ms(2000), {}))) mine->release(in_ms(2000), {});
+      if (is_held(mine->attempt(false, soon(), {}))) mine->release(soon(), {});
     }
   });
   for (int i = 0; i < 300; ++i)
@@ -166,71 +166,71 @@ TEST_F(RedisStore, ALockThatChangesHandsIsNeverShownAsForeign) {
 
 TEST_F(RedisStore, AskedHolderHearsAtOnceWhoAsked) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   ASSERT_EQ(ask(state("a").holders.at(0)), Eviction::done);
   const Instant start = BootClock::now();
   ASSERT_EQ(mine->await_news(in_ms(5000), {}), Wake::news);
   EXPECT_LT(ms_since(start), 100 * slow_factor());
-  const auto renewal = mine->renew(in_ms(2000), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<Renewed>(*renewal));
   ASSERT_TRUE(std::get<Renewed>(*renewal).stop);
   EXPECT_EQ(std::get<Renewed>(*renewal).stop->by, "bob@beta");
   EXPECT_EQ(std::get<Renewed>(*renewal).stop->reason, "stuck");
   EXPECT_EQ(immortal_keys(), "");
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   EXPECT_EQ(keys_left(), "");
 }
 
 TEST_F(RedisStore, RemovedHolderHearsAtOnceAndTheNextWaiterHolds) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   auto first = session("a");
-  ASSERT_TRUE(is_busy(first->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_busy(first->attempt(true, soon(), {})));
   auto second = session("a");
-  ASSERT_TRUE(is_busy(second->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_busy(second->attempt(true, soon(), {})));
   ASSERT_EQ(remove(state("a").holders.at(0)), Eviction::done);
   ASSERT_EQ(mine->await_news(in_ms(5000), {}), Wake::news);
-  const auto renewal = mine->renew(in_ms(2000), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<NotMine>(*renewal));
   ASSERT_TRUE(std::get<NotMine>(*renewal).removed);
   EXPECT_EQ(std::get<NotMine>(*renewal).removed->by, "bob@beta");
   EXPECT_TRUE(wait_for_lock(*first, 1000));
   EXPECT_EQ(second->await_news(in_ms(50), {}), Wake::timeout);
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::not_mine);
+  EXPECT_EQ(mine->release(soon(), {}), Released::not_mine);
 }
 
 TEST_F(RedisStore, ARemovedHoldIsNotReclaimed) {
   Claim claim = make_claim("a");
   claim.reclaim = true;
   auto mine = store().session(claim);
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   ASSERT_EQ(remove(state("a").holders.at(0)), Eviction::done);
-  const auto renewal = mine->renew(in_ms(2000), {});
+  const auto renewal = mine->renew(soon(), {});
   ASSERT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
   EXPECT_TRUE(std::get<Gone>(*renewal).removed);
 }
 
 TEST_F(RedisStore, EvictionOfSomebodyElseOrNobodyIsRefused) {
   auto mine = session("a");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   const Holder shown = state("a").holders.at(0);
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   EXPECT_EQ(ask(shown), Eviction::gone);
   EXPECT_EQ(remove(shown), Eviction::gone);
   auto other = session("a");
-  ASSERT_TRUE(is_held(other->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(other->attempt(true, soon(), {})));
   EXPECT_EQ(ask(shown), Eviction::changed);
   EXPECT_EQ(remove(shown), Eviction::changed);
-  EXPECT_EQ(other->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(other->release(soon(), {}), Released::done);
 }
 
 TEST_F(RedisStore, CooldownCanBeRemovedButNotAsked) {
   Claim claim = make_claim("a");
   claim.min_hold = Milliseconds(60000);
   auto mine = store().session(claim);
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   ASSERT_TRUE(mine->count_min_hold(true));
-  ASSERT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  ASSERT_EQ(mine->release(soon(), {}), Released::done);
   const Holder shown = state("a").holders.at(0);
   EXPECT_EQ(ask(shown), Eviction::gone);
   EXPECT_EQ(remove(shown), Eviction::done);
@@ -239,34 +239,34 @@ TEST_F(RedisStore, CooldownCanBeRemovedButNotAsked) {
 
 TEST_F(RedisStore, ListKnowsOnlyThisPrefixAndMatchesNames) {
   auto one = session("import/a");
-  one->attempt(true, in_ms(2000), {});
+  one->attempt(true, soon(), {});
   auto two = session("import/b");
-  two->attempt(false, in_ms(2000), {});
+  two->attempt(false, soon(), {});
   Claim keyed = make_claim("renamed");
   keyed.lock.key = "elsewhere";
   auto three = store().session(keyed);
-  three->attempt(false, in_ms(2000), {});
+  three->attempt(false, soon(), {});
   server().command({"SET", "klock:not-ours", "x"});
   auto released = session("gone");
-  released->attempt(false, in_ms(2000), {});
-  released->release(in_ms(2000), {});
+  released->attempt(false, soon(), {});
+  released->release(soon(), {});
 
-  auto all = store().list("", in_ms(2000), {});
+  auto all = store().list("", soon(), {});
   ASSERT_TRUE(all);
   ASSERT_EQ(all->size(), 3u);
   EXPECT_EQ((*all)[0].lock.name, "import/a");
   EXPECT_EQ((*all)[1].lock.name, "import/b");
   EXPECT_EQ((*all)[2].lock.name, "renamed");
   EXPECT_EQ((*all)[2].lock.key, "elsewhere");
-  EXPECT_EQ(store().list("import/*", in_ms(2000), {})->size(), 2u);
-  EXPECT_EQ(store().list("x*", in_ms(2000), {})->size(), 0u);
-  EXPECT_EQ(open_redis_store(server().redis_url(), "other:")->list("", in_ms(2000), {})->size(), 0u);
+  EXPECT_EQ(store().list("import/*", soon(), {})->size(), 2u);
+  EXPECT_EQ(store().list("x*", soon(), {})->size(), 0u);
+  EXPECT_EQ(open_redis_store(server().redis_url(), "other:")->list("", soon(), {})->size(), 0u);
 }
 
 TEST_F(RedisStore, ListOfTenThousandLocks) {
   // One klock's record, copied by the server.
   auto mine = session("seed", 60000);
-  ASSERT_TRUE(is_held(mine->attempt(false, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(false, soon(), {})));
   server().command(
       {"EVAL",
        "local token = redis.call('GET', 'klock:seed') "
@@ -284,8 +284,8 @@ TEST_F(RedisStore, ListOfTenThousandLocks) {
 TEST_F(RedisStore, AWaitedForForeignLockIsListed) {
   server().command({"SET", "klock:a", "x"});
   auto waiter = session("a");
-  ASSERT_TRUE(is_busy(waiter->attempt(true, in_ms(2000), {})));
-  const auto all = store().list("", in_ms(2000), {});
+  ASSERT_TRUE(is_busy(waiter->attempt(true, soon(), {})));
+  const auto all = store().list("", soon(), {});
   ASSERT_TRUE(all);
   ASSERT_EQ(all->size(), 1u);
   EXPECT_EQ((*all)[0].lock.name, "a");
@@ -293,18 +293,18 @@ TEST_F(RedisStore, AWaitedForForeignLockIsListed) {
 }
 
 TEST_F(RedisStore, TheIndexDoesNotGrowWithCrashedLocks) {
-  for (int i = 0; i < 20; ++i) session("crash" + std::to_string(i), 200)->attempt(false, in_ms(2000), {});
+  for (int i = 0; i < 20; ++i) session("crash" + std::to_string(i), 200)->attempt(false, soon(), {});
   ASSERT_TRUE(eventually([this] { return server().command({"EXISTS", "klock:crash19"}) == "0"; }));
   auto mine = session("a");
-  mine->attempt(false, in_ms(2000), {});
+  mine->attempt(false, soon(), {});
   EXPECT_EQ(server().command({"ZCARD", "{klock:}:index"}), "1");
 }
 
 TEST_F(RedisStore, AuxiliaryKeysShareTheHashTagOfTheLock) {
   auto mine = session("x{tag}y");
-  ASSERT_TRUE(is_held(mine->attempt(true, in_ms(2000), {})));
+  ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
   EXPECT_EQ(server().command({"EXISTS", "klock:x{tag}y:klock:holders"}), "1");
-  EXPECT_EQ(mine->release(in_ms(2000), {}), Released::done);
+  EXPECT_EQ(mine->release(soon(), {}), Released::done);
 }
 
 }  // namespace

@@ -205,6 +205,8 @@ TEST_F(SettingsTest, NonsenseInAFile) {
                            "config = 'x'",
                            "shared = true",
                            "[run]\nttl = 5",
+                           "[\x03run]\nttl = 1",
+                           "[^]\nttl = 1",
                            "\"\" = 1",
                            "prefix = 'a b'",
                            "prefix = \"a\\n\"",

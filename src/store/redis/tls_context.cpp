@@ -2,6 +2,7 @@
 #include "store/redis/tls_context.hpp"
 
 #include "config/read_file.hpp"
+#include "util/mutex.hpp"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -13,7 +14,6 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <mutex>
 #include <optional>
 
 #ifdef KLOCK_STATIC
@@ -172,9 +172,9 @@ struct Made {
 }  // namespace
 
 Result<TlsContext> tls_context(const TlsSettings& settings) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto& made = *new std::optional<Made>;  // never destroyed: a thread may be using it when we end
-  const std::lock_guard lock(mutex);
+  const Locked locked(mutex);
   const bool known = made && made->settings == settings;
   const Stamps stamps{stamp_of(settings.ca), stamp_of(settings.certificate), stamp_of(settings.key)};
   if (known && made->stamps == stamps) return made->context;

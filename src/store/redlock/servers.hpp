@@ -5,6 +5,7 @@
 #include "util/clock.hpp"
 #include "util/fd.hpp"
 #include "util/interrupt.hpp"
+#include "util/mutex.hpp"
 #include "util/result.hpp"
 
 #include <poll.h>
@@ -14,7 +15,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -110,13 +110,13 @@ class Servers {
     explicit Round(std::size_t count) : answers(count), news(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
     void put(std::size_t index, Result<Answer> answer) {
-      const std::lock_guard lock(mutex);
+      const Locked locked(mutex);
       answers[index] = std::move(answer);
       eventfd_write(news.get(), 1);
     }
 
-    std::mutex mutex;
-    Answers<Answer> answers;  // guarded by mutex
+    Mutex mutex;
+    Answers<Answer> answers KLOCK_GUARDED_BY(mutex);
     const Fd news;
   };
 
@@ -132,7 +132,7 @@ class Servers {
     for (;;) {
       const Instant until = end ? std::min(*end, patience.deadline) : patience.deadline;
       const Ready ready = wait_ready(round.news.get(), POLLIN, until, interrupt);
-      const std::lock_guard lock(round.mutex);
+      const Locked locked(round.mutex);
       eventfd_t count = 0;
       eventfd_read(round.news.get(), &count);
       interrupted = ready == Ready::interrupted;

@@ -31,10 +31,10 @@ class AllBlocked {
 }  // namespace
 
 bool Worker::post(std::function<void()> task) {
-  std::unique_lock lock(mutex_);
+  Locked locked(mutex_);
   tasks_.push_back(std::move(task));
   if (running_) {
-    lock.unlock();
+    locked.unlock();
     news_.notify_one();
     return true;
   }
@@ -51,26 +51,29 @@ bool Worker::post(std::function<void()> task) {
 }
 
 void Worker::run() {
-  std::unique_lock lock(mutex_);
+  Locked locked(mutex_);
   for (;;) {
-    news_.wait_for(lock, k_linger, [this] { return stopping_ || !tasks_.empty(); });
+    const auto end = std::chrono::steady_clock::now() + k_linger;
+    while (!stopping_ && tasks_.empty() && locked.wait_until(news_, end)) {
+    }
     if (tasks_.empty()) break;
     const std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
-    lock.unlock();
+    locked.unlock();
     task();
-    lock.lock();
+    locked.lock();
   }
   running_ = false;
 }
 
 void Worker::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const Locked locked(mutex_);
     stopping_ = true;
   }
   news_.notify_one();
   if (thread_.joinable()) thread_.join();
+  const Locked locked(mutex_);
   stopping_ = false;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "util/mutex.hpp"
+
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 namespace klock::redlock {
@@ -29,11 +30,11 @@ class Worker {
  private:
   void run();
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable news_;
-  std::deque<std::function<void()>> tasks_;  // guarded by mutex_, as the following
-  bool running_ = false;
-  bool stopping_ = false;
+  std::deque<std::function<void()>> tasks_ KLOCK_GUARDED_BY(mutex_);
+  bool running_ KLOCK_GUARDED_BY(mutex_) = false;
+  bool stopping_ KLOCK_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -100,7 +100,13 @@ TEST(Servers, WhatIsOvertakenIsDroppedUnlessItIsPressing) {
       return 0;
     };
   };
-  servers.ask<int>(but_the_last, after_two, {deadline}, {}, interrupted);
+  std::atomic<bool> begun = false;  // by the last one; what has not begun is dropped as well
+  const auto first = [&begun](Log& log, std::size_t i, Interrupt over) {
+    if (i == 2) begun = true;
+    return but_the_last(log, i, over);
+  };
+  servers.ask<int>(first, after_two, {deadline}, {}, interrupted);
+  ASSERT_TRUE(eventually([&begun] { return begun.load(); }));
   servers.ask<int>(note("dropped"), after_two, {deadline}, {}, interrupted);
   servers.ask<int>(note("p"), after_two, {deadline, {}, true}, {}, interrupted);
   servers.interrupt();

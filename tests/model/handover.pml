@@ -7,8 +7,8 @@
 //   no lost wake-up    whoever waits gets the lock, if he does not crash or give up (the formula `served`, weak fairness).
 // With -DMUTATION it leaves out one thing that the protocol needs; check.py knows what must fail then.
 //
-// A d_step is one script of src/store/redis/scripts, since the server runs one at a time. Between two steps a process may
-// be slow, or frozen, for as long as it likes. The faults:
+// A d_step, or the atomic with acquire(), is one script of src/store/redis/scripts, since the server runs one at a time.
+// Between two steps a process may be slow, or frozen, for as long as it likes. The faults:
 //   crash    of a process, whose guard goes on, or of its host; the server may not notice that, nor a freeze for ever
 //   late     a grant or a lease ends, and then its process goes on
 //   cut      a connection breaks: what was sent over it is lost; whoever waits connects and asks again
@@ -19,8 +19,8 @@
 //   the server's end from after it, and a process looks at its deadline before it starts the command. Both are assumptions
 //   here (NO_GUARD and NO_DEADLINE show what they are worth); other tests look after them.
 //   The net. A waiter also looks again when the lease that it saw last would have ended, however it did end. The model
-//   has that only for leases and grants that did expire: so nobody needs it after a release. (A third waiter does, when
-//   both before it die within the life of one grant.)
+//   has that only for leases and grants that did expire: so nobody needs it after a release. (With one process more the
+//   third waiter does, when both before it die within the life of one grant.)
 //   A process comes again when nothing of its last run is left: tokens are never used twice.
 //   Readers, slots, cooldown, forced release, other programs, and a server that forgets.
 
@@ -181,7 +181,8 @@ proctype Klock(byte me) {
        :: me == 0 -> waits = true
        :: else
        fi;
-ask:   // UNSUBSCRIBE is in the same write, which the server reads at once; if not, that is like a cut.
+ask:   // UNSUBSCRIBE is in front in the same write, which the server reads at once. If it does not, that is like a cut; if it
+       // never did, whoever came in between each time would be served first, for ever.
        atomic { listens[me] = false; wake[me] = AWAKE; acquire(me) };
 #ifdef SUBSCRIBE_LATER
        listens[me] = (wake[me] != AWAKE);
@@ -197,7 +198,8 @@ ask:   // UNSUBSCRIBE is in the same write, which the server reads at once; if n
        :: wake[me] == DUE -> goto ask
        :: atomic { faults > 0 -> faults--; goto leave }
        fi;
-start: if
+start: // Who has not claimed knows no deadline.
+       if
        :: d_step {
 #if !defined(NO_DEADLINE) && !defined(NO_CLAIM)
             owner == me && !is_grant ->

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: MIT
+# Read by cpack for each of its generators.
+list(GET CPACK_INSTALL_CMAKE_PROJECTS 0 build)
+if(CPACK_GENERATOR MATCHES "DEB|RPM")
+  # With DESTDIR, as some files have absolute places.
+  set(CPACK_SET_DESTDIR ON)
+  set(CPACK_INSTALL_PREFIX /usr)
+  list(APPEND CPACK_INSTALL_CMAKE_PROJECTS ${build} klock system /)
+  if(CPACK_GENERATOR STREQUAL "DEB")
+    list(APPEND CPACK_INSTALL_CMAKE_PROJECTS ${build} klock debian /)
+  endif()
+endif()

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""The contenders: threads that call `klock run` again and again, and what of it runs right now."""
+import os
+import subprocess
+import threading
+import time
+
+from plan import CONTENDERS, HOSTS, steps
+from support.proc import processes
+
+
+class Run:
+    """One `klock run`. `hit`: the kinds of faults that it has had."""
+
+    def __init__(self, who, step, popen):
+        self.who, self.step, self.popen = who, step, popen
+        self.hit = set()
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+
+class Snapshot:
+    """The processes of a moment."""
+
+    def __init__(self):
+        self._children = {}
+        for process in processes():
+            self._children.setdefault(process.ppid, []).append(process)
+
+    def guard(self, run):
+        return next((p.pid for p in self._children.get(run.pid, []) if p.comm == "lock-guard"), None)
+
+    def command(self, run):
+        """Once it is itself."""
+        guard = self.guard(run)
+        found = self._children.get(guard, []) if guard else []
+        return next((p.pid for p in found if p.comm == "job"), None)
+
+
+class Contenders:
+    def __init__(self, seed, klock, job, journal, writer, url_of, environment, directory):
+        """`url_of`: the store's, as the host of that number sees it."""
+        self._seed, self._klock, self._job, self._journal, self._writer = seed, klock, job, journal, writer
+        self._url_of, self._environment, self._directory = url_of, environment, directory
+        self._lock, self._runs, self._stop = threading.Lock(), {}, threading.Event()
+        self._threads = [threading.Thread(target=self._contend, args=(number,), daemon=True) for number in range(CONTENDERS)]
+
+    def start(self):
+        for thread in self._threads:
+            thread.start()
+
+    def runs(self):
+        """In the order of the contenders."""
+        with self._lock:
+            return [self._runs[number] for number in sorted(self._runs)]
+
+    def _contend(self, number):
+        env = {**self._environment, "KLOCK_URL": self._url_of(number % HOSTS)}
+        for count, step in enumerate(steps(self._seed, number)):
+            if self._stop.wait(step.pause_ms / 1000):
+                return
+            self._run(number, f"c{number}.{count}", step, env)
+
+    def _run(self, number, who, step, env):
+        argv = [self._klock, *step.words(), "--", self._job, "hold", self._journal, who, step.name, step.mode,
+                str(step.hold_ms), step.kind]
+        if step.limit:
+            argv = ["prlimit", step.limit, *argv]
+        self._writer.note("start", who, step.name, step.mode, step.ttl_ms, step.kill_after_ms)
+        with open(os.path.join(self._directory, "errors"), "ab") as errors:
+            popen = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
+        with self._lock:
+            self._runs[number] = Run(who, step, popen)
+        popen.wait()
+        with self._lock:
+            del self._runs[number]
+        self._writer.note("exit", who, popen.returncode)
+        if popen.returncode not in (0, 42, 75):
+            time.sleep(0.02)  # it failed at once, and so will the next one
+
+    def stop(self, patience):
+        """None of them begins anew. Those that still run after `patience` (s) are asked to end, and then killed; returns
+        who had to be."""
+        self._stop.set()
+        end = time.monotonic() + patience
+        for ask in (subprocess.Popen.terminate, subprocess.Popen.kill):
+            while self.runs() and time.monotonic() < end:
+                time.sleep(0.02)
+            left = self.runs()
+            for run in left:
+                ask(run.popen)
+            end = time.monotonic() + patience
+        for thread in self._threads:
+            thread.join()
+        return [run.who for run in left]

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: MIT
+"""The stores: real servers (those of tests/e2e/support), the faults that befall them, and what may be left in them.
+
+A fault is a method `begin_KIND(length)` that returns when it has begun; what it returns undoes it, and returns when all is
+as it was. One at a time befalls a store. Network faults are for `direct` alone: Sentinels and a Cluster tell klock the
+addresses of their servers themselves."""
+import pathlib
+import resource
+import subprocess
+import sys
+import time
+
+import redis
+from plan import HOSTS, NAMES
+from support.clusters import Cluster
+from support.proc import wait_until
+from support.runner import free_port, lock_files
+from support.sentinels import Sentinels
+from support.servers import RedisServer
+
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
+# What lasts, and is bounded: the last fence of each name, the log, statistics, and the index of names.
+LASTING = (":fence", "events", "groups", "index", "wake")
+MOST_LASTING = 60  # and the statistics of each group
+
+
+class Store:
+    weights, lengths = {}, {}
+    targets = {}  # of the kinds that befall a host
+
+    def url(self, host):
+        raise NotImplementedError
+
+    def end(self):
+        pass
+
+    def leftovers(self):
+        """What should not be there any more."""
+        raise NotImplementedError
+
+
+class Local(Store):
+    def __init__(self, directory):
+        self._locks = pathlib.Path(directory, "locks")
+        self._locks.mkdir()
+
+    def url(self, host):
+        return f"local:{self._locks}"
+
+    def leftovers(self):
+        return lock_files(self._locks)
+
+
+def left_in(client):
+    """Keys of locks, queues and holders, and what would never expire."""
+    keys = client.keys("*")
+    stuck = [key for key in keys if client.pttl(key) == -1]
+    return stuck + [key for key in keys if not any(word in key for word in LASTING + ("stats",))]
+
+
+class Servers(Store):
+    """Some RedisServers."""
+    servers = ()
+
+    def leftovers(self):
+        return [key for server in self.servers for key in left_in(server.client())]
+
+
+class Direct(Servers):
+    weights = {"cut": 6, "blackhole": 4, "delay": 6, "restart": 2, "wipe": 1, "freeze_server": 2, "full_disk": 1}
+    lengths = {"cut": (0, 300), "blackhole": (200, 3000), "delay": (1500, 4000), "freeze_server": (100, 2500),
+               "restart": (0, 500), "wipe": (0, 500), "full_disk": (100, 500)}
+    targets = {"cut": HOSTS, "blackhole": HOSTS, "delay": HOSTS}
+
+    def __init__(self, directory):
+        place = pathlib.Path(directory, "server")
+        place.mkdir()
+        self._server = RedisServer(place, *DURABLE)
+        self.servers = (self._server,)
+        self._ports = [free_port() for _ in range(HOSTS)]
+        program = pathlib.Path(__file__).with_name("proxy.py")
+        self._proxy = subprocess.Popen([sys.executable, program, str(self._server.port), *map(str, self._ports)],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._proxy.stdout.readline() == "done\n"
+
+    def url(self, host):
+        return f"redis://127.0.0.1:{self._ports[host]}"
+
+    def _order(self, *words):
+        self._proxy.stdin.write(" ".join(map(str, words)) + "\n")
+        self._proxy.stdin.flush()
+        assert self._proxy.stdout.readline() == "done\n"
+
+    def _disturb(self, host, *words):
+        self._order(host, *words)
+        return lambda: self._order(host, "pass")
+
+    def begin_cut(self, host):
+        return self._disturb(host, "cut")
+
+    def begin_blackhole(self, host):
+        return self._disturb(host, "blackhole")
+
+    def begin_delay(self, host):
+        # Longer than a renewal may take; short enough to acquire something.
+        return self._disturb(host, "delay", 400)
+
+    def begin_restart(self, _host):
+        self._server.kill()
+        return self._server.start
+
+    def begin_wipe(self, _host):
+        self._server.kill()
+        for file in sorted(pathlib.Path(self._server.directory).rglob("*"), reverse=True):
+            if ".aof" in file.name or file.name == "dump.rdb":
+                file.unlink()
+        return self._server.start
+
+    def begin_freeze_server(self, _host):
+        self._server.freeze()
+        return self._server.thaw
+
+    def begin_full_disk(self, _host):
+        """The file can't grow any more: a server that has to write at once ends."""
+        pid = self._server.popen.pid
+        size = sum(file.stat().st_size for file in pathlib.Path(self._server.directory).rglob("*.aof"))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+        def end():
+            if self._server.popen.poll() is None:
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+                time.sleep(0.05)
+            if self._server.popen.poll() is not None:
+                self._server.start()
+        return end
+
+    def end(self):
+        self._proxy.kill()
+        self._proxy.wait()
+        self._server.thaw()
+        self._server.kill()
+
+
+class Sentinel(Servers):
+    weights = {"kill_master": 1, "freeze_master": 1, "switch_master": 1}
+
+    def __init__(self, directory):
+        self._site = Sentinels(pathlib.Path(directory))
+        self.servers = self._site.servers
+
+    def url(self, host):
+        return self._site.url
+
+    def _in_step(self):
+        try:
+            master = self._site.named()
+            roles = [server.client(socket_timeout=1).role() for server in self.servers]
+            return (roles[self.servers.index(master)][0] == "master" and
+                    all(role[0] == "master" and server is master or role[0] == "slave" and
+                        int(role[2]) == master.port and role[3] == "connected" for server, role in zip(self.servers, roles)))
+        except (redis.exceptions.RedisError, ValueError, AttributeError):
+            return False
+
+    def _settle(self):
+        wait_until(self._in_step, timeout=90, what="the servers are in step", pause=0.05)
+
+    def begin_kill_master(self, _host):
+        old = self._site.master()
+        old.kill()
+
+        def end():
+            self._site.await_failover(old)
+            old.start()
+            self._settle()
+        return end
+
+    def begin_freeze_master(self, _host):
+        old = self._site.master()
+        old.freeze()
+
+        def end():
+            self._site.await_failover(old)
+            old.thaw()
+            self._settle()
+        return end
+
+    def begin_switch_master(self, _host):
+        old = self._site.master()
+        self._site.sentinels[0].client().execute_command("SENTINEL", "FAILOVER", "mymaster")
+
+        def end():
+            wait_until(lambda: self._site.named() not in (None, old), timeout=30, what="the Sentinels name another")
+            self._settle()
+        return end
+
+    def leftovers(self):
+        return left_in(self._site.master().client())
+
+    def end(self):
+        self._site.end()
+
+
+class RedisCluster(Servers):
+    weights = {"kill_master": 1, "freeze_master": 1, "switch_master": 1}
+
+    def __init__(self, directory):
+        self._site = Cluster(pathlib.Path(directory))
+        self.servers = self._site.servers
+
+    def url(self, host):
+        return self._site.url
+
+    def _master(self):
+        """Of the crowded lock."""
+        return self._site.master_of("klock:" + next(iter(NAMES)))
+
+    def _settle(self):
+        wait_until(self._site.is_whole, timeout=90, what="the Cluster is whole", pause=0.05)
+
+    def _replaced(self, old):
+        self._site.master_of("klock:" + next(iter(NAMES)), but=old)
+
+    def begin_kill_master(self, _host):
+        old = self._master()
+        old.kill()
+
+        def end():
+            self._replaced(old)
+            old.start()
+            self._settle()
+        return end
+
+    def begin_freeze_master(self, _host):
+        old = self._master()
+        old.freeze()
+
+        def end():
+            self._replaced(old)
+            old.thaw()
+            self._settle()
+        return end
+
+    def begin_switch_master(self, _host):
+        old = self._master()
+        self._site.client(self._site.replica_of(old)).execute_command("CLUSTER", "FAILOVER")
+
+        def end():
+            self._replaced(old)
+            self._settle()
+        return end
+
+    def leftovers(self):
+        return [key for server in self.servers if server.client().role()[0] == "master" for key in left_in(server.client())]
+
+    def end(self):
+        self._site.end()
+
+
+STORES = {"local": Local, "direct": Direct, "sentinel": Sentinel, "cluster": RedisCluster}

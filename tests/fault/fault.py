@@ -10,6 +10,7 @@ timeline, and status 1. --finds: the other way round, for a klock with a fault o
 import argparse
 import heapq
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -44,7 +45,11 @@ class Faults(threading.Thread):
                                  {**processes_faults.LENGTHS, **store.lengths})
         self._store, self._contenders, self._writer, self._force = store, contenders, writer, force
         self._over, self._undo, self._count = threading.Event(), [], 0
-        self._befallen = None  # the thread of the fault that has befallen the store
+        self._cut = set()  # hosts
+        # Of its own for the faults of the store, as a server takes its time. A server dies with the thread that has started
+        # it (setpriv --pdeathsig), so this one never ends.
+        self._befalling, self._orders = threading.Event(), queue.SimpleQueue()
+        threading.Thread(target=self._befall_all, daemon=True).start()
         self.kinds, self.error = Counter(), None
 
     def run(self):
@@ -52,14 +57,15 @@ class Faults(threading.Thread):
             for fault in self._plan:
                 if not self._rest(time.monotonic() + fault.gap_ms / 1000):
                     break
-                if fault.kind in self._store.weights:
+                if fault.kind in self._store.on_hosts:
+                    self._cut_off(fault)
+                elif fault.kind in self._store.weights:
                     self._befall(fault)
                 else:
                     self._strike(fault)
             while self._undo:
                 self._undo_next()
-            if self._befallen:
-                self._befallen.join()
+            wait_until(lambda: not self._befalling.is_set(), timeout=180, what="the store is as it was")
         except Exception as error:  # pylint: disable=broad-except
             self.error = error
 
@@ -95,28 +101,45 @@ class Faults(threading.Thread):
         chosen.run.hit.add(fault.kind)
         undo = processes_faults.strike(fault.kind, chosen, self._force)
         if undo:
-            heapq.heappush(self._undo, (time.monotonic() + fault.length_ms / 1000, number, undo))
+            self._undo_later(fault, number, undo)
         else:
             self._writer.note("over", number)
 
-    def _befall(self, fault):
-        """One at a time, in a thread of its own: a server takes its time."""
-        if self._befallen and self._befallen.is_alive():
-            return
-        host = int(fault.target * self._store.targets.get(fault.kind, 1))
-        number = self._note(fault.kind, f"host{host}" if fault.kind in self._store.targets else "server")
+    def _undo_later(self, fault, number, undo):
+        heapq.heappush(self._undo, (time.monotonic() + fault.length_ms / 1000, number, undo))
 
-        def go():
+    def _cut_off(self, fault):
+        """A host; one fault at a time for each."""
+        host = int(fault.target * plan.HOSTS)
+        if host in self._cut:
+            return
+        number = self._note(fault.kind, f"host{host}")
+        self._cut.add(host)
+        undo = getattr(self._store, "begin_" + fault.kind)(host)
+
+        def end():
+            undo()
+            self._cut.discard(host)
+        self._undo_later(fault, number, end)
+
+    def _befall(self, fault):
+        """One at a time."""
+        if self._befalling.is_set():
+            return
+        self._befalling.set()
+        self._orders.put((self._note(fault.kind, "server"), fault))
+
+    def _befall_all(self):
+        while True:
+            number, fault = self._orders.get()
             try:
-                undo = getattr(self._store, "begin_" + fault.kind)(host)
+                undo = getattr(self._store, "begin_" + fault.kind)()
                 self._over.wait(fault.length_ms / 1000)
                 undo()
                 self._writer.note("over", number)
             except Exception as error:  # pylint: disable=broad-except
                 self.error = error
-
-        self._befallen = threading.Thread(target=go, daemon=True)
-        self._befallen.start()
+            self._befalling.clear()
 
     def stop(self):
         self._over.set()

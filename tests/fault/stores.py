@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The stores: real servers (those of tests/e2e/support), the faults that befall them, and what may be left in them.
 
-A fault is a method `begin_KIND(length)` that returns when it has begun; what it returns undoes it, and returns when all is
-as it was. One at a time befalls a store. Network faults are for `direct` alone: Sentinels and a Cluster tell klock the
+A fault is a method `begin_KIND()` that returns when it has begun; what it returns undoes it, and returns when all is as it
+was. One at a time befalls a store, or a host (`begin_KIND(host)`). Network faults are for `direct` alone: Sentinels and a Cluster tell klock the
 addresses of their servers themselves."""
 import pathlib
 import resource
@@ -26,7 +26,7 @@ MOST_LASTING = 60  # and the statistics of each group
 
 class Store:
     weights, lengths = {}, {}
-    targets = {}  # of the kinds that befall a host
+    on_hosts = ()  # the kinds that befall a host
 
     def url(self, host):
         raise NotImplementedError
@@ -70,7 +70,7 @@ class Direct(Servers):
     weights = {"cut": 6, "blackhole": 4, "delay": 6, "restart": 2, "wipe": 1, "freeze_server": 2, "full_disk": 1}
     lengths = {"cut": (0, 300), "blackhole": (200, 3000), "delay": (1500, 4000), "freeze_server": (100, 2500),
                "restart": (0, 500), "wipe": (0, 500), "full_disk": (100, 500)}
-    targets = {"cut": HOSTS, "blackhole": HOSTS, "delay": HOSTS}
+    on_hosts = ("cut", "blackhole", "delay")
 
     def __init__(self, directory):
         place = pathlib.Path(directory, "server")
@@ -105,22 +105,22 @@ class Direct(Servers):
         # Longer than a renewal may take; short enough to acquire something.
         return self._disturb(host, "delay", 400)
 
-    def begin_restart(self, _host):
+    def begin_restart(self):
         self._server.kill()
         return self._server.start
 
-    def begin_wipe(self, _host):
+    def begin_wipe(self):
         self._server.kill()
         for file in sorted(pathlib.Path(self._server.directory).rglob("*"), reverse=True):
             if ".aof" in file.name or file.name == "dump.rdb":
                 file.unlink()
         return self._server.start
 
-    def begin_freeze_server(self, _host):
+    def begin_freeze_server(self):
         self._server.freeze()
         return self._server.thaw
 
-    def begin_full_disk(self, _host):
+    def begin_full_disk(self):
         """The file can't grow any more: a server that has to write at once ends."""
         pid = self._server.popen.pid
         size = sum(file.stat().st_size for file in pathlib.Path(self._server.directory).rglob("*.aof"))
@@ -164,7 +164,7 @@ class Sentinel(Servers):
     def _settle(self):
         wait_until(self._in_step, timeout=90, what="the servers are in step", pause=0.05)
 
-    def begin_kill_master(self, _host):
+    def begin_kill_master(self):
         old = self._site.master()
         old.kill()
 
@@ -174,7 +174,7 @@ class Sentinel(Servers):
             self._settle()
         return end
 
-    def begin_freeze_master(self, _host):
+    def begin_freeze_master(self):
         old = self._site.master()
         old.freeze()
 
@@ -184,7 +184,7 @@ class Sentinel(Servers):
             self._settle()
         return end
 
-    def begin_switch_master(self, _host):
+    def begin_switch_master(self):
         old = self._site.master()
         self._site.sentinels[0].client().execute_command("SENTINEL", "FAILOVER", "mymaster")
 
@@ -220,7 +220,7 @@ class RedisCluster(Servers):
     def _replaced(self, old):
         self._site.master_of("klock:" + next(iter(NAMES)), but=old)
 
-    def begin_kill_master(self, _host):
+    def begin_kill_master(self):
         old = self._master()
         old.kill()
 
@@ -230,7 +230,7 @@ class RedisCluster(Servers):
             self._settle()
         return end
 
-    def begin_freeze_master(self, _host):
+    def begin_freeze_master(self):
         old = self._master()
         old.freeze()
 
@@ -240,7 +240,7 @@ class RedisCluster(Servers):
             self._settle()
         return end
 
-    def begin_switch_master(self, _host):
+    def begin_switch_master(self):
         old = self._master()
         self._site.client(self._site.replica_of(old)).execute_command("CLUSTER", "FAILOVER")
 

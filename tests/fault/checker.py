@@ -5,12 +5,10 @@ from collections import Counter
 from typing import NamedTuple
 
 import excuses
-from excuses import MSEC, PROMPT, stalled
+from excuses import MSEC, PROMPT, QUEUED, stalled
 from plan import SLOT_COUNT
 
 COMMAND_STATUS = 42  # of job.c
-# Who was started that much later was not queued first.
-QUEUED = 250 * MSEC
 
 
 class Violation(NamedTuple):

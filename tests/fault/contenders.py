@@ -5,8 +5,8 @@ import subprocess
 import threading
 import time
 
-from plan import CONTENDERS, HOSTS, steps
-from support.proc import processes
+from plan import CONTENDERS, HOSTS, NAMES, steps
+from support.proc import descendants, memory_of, processes, status_field
 
 
 class Run:
@@ -14,7 +14,11 @@ class Run:
 
     def __init__(self, who, step, popen):
         self.who, self.step, self.popen = who, step, popen
-        self.hit = set()
+        self.started, self.hit = time.monotonic(), set()
+
+    @property
+    def host(self):
+        return int(self.who[1:].split(".")[0]) % HOSTS
 
     @property
     def pid(self):
@@ -36,7 +40,7 @@ class Snapshot:
         """Once it is itself."""
         guard = self.guard(run)
         found = self._children.get(guard, []) if guard else []
-        return next((p.pid for p in found if p.comm == "job"), None)
+        return next((p.pid for p in found if p.comm != "lock-guard"), None)
 
 
 class Contenders:
@@ -52,9 +56,9 @@ class Contenders:
             thread.start()
 
     def runs(self):
-        """In the order of the contenders."""
+        """The crowded lock's first, and in each lock who came first."""
         with self._lock:
-            return [self._runs[number] for number in sorted(self._runs)]
+            return sorted(self._runs.values(), key=lambda run: (list(NAMES).index(run.step.name), run.started))
 
     def _contend(self, number):
         env = {**self._environment, "KLOCK_URL": self._url_of(number % HOSTS)}
@@ -82,16 +86,26 @@ class Contenders:
 
     def stop(self, patience):
         """None of them begins anew. Those that still run after `patience` (s) are asked to end, and then killed; returns
-        who had to be."""
+        who had to be, and where its processes were."""
         self._stop.set()
         end = time.monotonic() + patience
         for ask in (subprocess.Popen.terminate, subprocess.Popen.kill):
             while self.runs() and time.monotonic() < end:
                 time.sleep(0.02)
             left = self.runs()
+            stuck = [f"{run.who}: {state(run)}" for run in left]
             for run in left:
                 ask(run.popen)
             end = time.monotonic() + patience
         for thread in self._threads:
             thread.join()
-        return [run.who for run in left]
+        return stuck
+
+
+def state(run):
+    """Of its processes: name, state and where they wait."""
+    found = []
+    for pid in [run.pid, *(p.pid for p in descendants(run.pid))]:
+        status = [status_field(pid, name) for name in ("Name", "State", "SigPnd")]
+        found.append(" ".join([str(pid), *status, memory_of(pid, "wchan").decode(), memory_of(pid, "syscall").decode()[:40]]))
+    return "; ".join(found)

@@ -6,6 +6,8 @@ from plan import HOSTS
 MSEC = 1_000_000
 # How long a guard that is thawed may take until its command is dead, and how long a stopped group takes to die.
 PROMPT = 1000 * MSEC
+# Who was started that much later was not queued first.
+QUEUED = 300 * MSEC
 
 # The server forgets what it has acknowledged: it comes back empty, or a replica that did not have all of it takes over (and
 # the old master may serve those who still ask it until it learns of that).
@@ -13,7 +15,7 @@ LOSES_DATA = {"wipe", "kill_master", "freeze_master", "switch_master"}
 # Everybody's dealings with the store are disturbed.
 STORE_FAULTS = LOSES_DATA | {"restart", "freeze_server", "full_disk"}
 # Those of the contenders of one host.
-NETWORK_FAULTS = {"cut", "blackhole", "delay"}
+NETWORK_FAULTS = {"fade", "cut", "blackhole", "delay"}
 # A klock or a guard is not there to do its part: TARGET is the hold.
 PROCESS_FAULTS = {"kill_klock", "freeze_klock", "freeze_waiter", "kill_waiter", "kill_guard", "freeze_guard", "kill_command",
                   "freeze_command", "term_klock", "freeze_host", "kill_host", "force"}
@@ -27,10 +29,25 @@ def disturbs_store(fault, who):
     return fault.kind in STORE_FAULTS or (fault.kind in NETWORK_FAULTS and fault.target == host_of(who))
 
 
+def stalls(journal, begin, end):
+    """Those between the two, cut to that, without overlaps: (begin, end)."""
+    cut, last = [], begin
+    for stall in sorted(journal.stalls, key=lambda stall: stall.end - stall.length):
+        first = max(stall.end - stall.length, last)
+        last = max(last, min(stall.end, end))
+        if first < last:
+            cut.append((first, last))
+    return cut
+
+
 def stalled(journal, begin, end):
-    """How long (ns) processors did not run what was ready, at most, between the two. The pulse is not the guard: what holds
-    the one up for 20 ms may hold the other up for longer, so there is as much again."""
-    return 2 * sum(stall.length for stall in journal.stalls if begin <= stall.end <= end + PROMPT)
+    """How long (ns) between the two a processor did not run what was ready."""
+    return sum(last - first for first, last in stalls(journal, begin, end))
+
+
+def is_starved(journal, begin, end, length):
+    """Whether that happened for so long at a time."""
+    return any(last - first >= length for first, last in stalls(journal, begin, end))
 
 
 def lost_data(journal, a, b):
@@ -59,9 +76,10 @@ def guard_frozen(journal, a, b):
 
 
 def starved(journal, a, b):
-    """Law 2 needs a processor for the guard within its margin before the deadline. The overlap is no longer than the
-    machine was seen not to run what was ready."""
-    return a.last - b.begin <= stalled(journal, b.begin - PROMPT, a.last)
+    """Law 2 needs a processor for the guard within its margin before the deadline (20-100 ms). The overlap is no longer
+    than the machine was seen not to run what was ready."""
+    begin = b.begin - 300 * MSEC
+    return is_starved(journal, begin, a.last, 40 * MSEC) and a.last - b.begin <= stalled(journal, begin, a.last)
 
 
 OVERLAP = {"lost data": lost_data, "whole host frozen": whole_host_frozen, "guard frozen": guard_frozen, "starved": starved}
@@ -75,7 +93,10 @@ def overlap(journal, a, b):
 def overtaking(journal, a, b):
     """Whether `b` may come before `a`, who was there first. Section 6: a frozen waiter is passed over when its grant ends,
     one without a connection at once (it may be reconnecting); the queue is the server's."""
-    if stalled(journal, a.start, a.begin) > 100 * MSEC:
+    if is_starved(journal, a.start, a.begin, 100 * MSEC):
+        return True
+    # A klock that hardly runs is not queued soon.
+    if b.start - a.start < QUEUED + 5 * stalled(journal, a.start, b.start):
         return True
     return any((fault.target in (a.who, b.who) and fault.kind in PROCESS_FAULTS) or
                (fault.meets(a.start, a.begin) and (disturbs_store(fault, a.who) or disturbs_store(fault, b.who)))

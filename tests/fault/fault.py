@@ -81,8 +81,11 @@ class Faults(threading.Thread):
 
     def _undo_next(self):
         _, number, undo = heapq.heappop(self._undo)
-        undo()
-        self._writer.note("over", number)
+        then = undo()  # a fault may have a second part
+        if then:
+            self._undo_later(*then, number)
+        else:
+            self._writer.note("over", number)
 
     def _note(self, kind, target):
         self._count += 1
@@ -96,31 +99,56 @@ class Faults(threading.Thread):
                 if processes_faults.is_prey(fault.kind, one)]
         if not prey:
             return
-        chosen = prey[int(fault.target * len(prey))]
+        chosen = prey[int(fault.target ** 2 * len(prey))]  # rather the first: whose turn it is, for instance
         number = self._note(fault.kind, chosen.run.who)
         chosen.run.hit.add(fault.kind)
         undo = processes_faults.strike(fault.kind, chosen, self._force)
         if undo:
-            self._undo_later(fault, number, undo)
+            self._undo_later(fault.length_ms, undo, number)
         else:
             self._writer.note("over", number)
 
-    def _undo_later(self, fault, number, undo):
-        heapq.heappush(self._undo, (time.monotonic() + fault.length_ms / 1000, number, undo))
+    def _undo_later(self, msec, undo, number):
+        heapq.heappush(self._undo, (time.monotonic() + msec / 1000, number, undo))
 
     def _cut_off(self, fault):
         """A host; one fault at a time for each."""
+        if fault.kind == "fade":
+            return self._fade()
         host = int(fault.target * plan.HOSTS)
-        if host in self._cut:
-            return
-        number = self._note(fault.kind, f"host{host}")
-        self._cut.add(host)
-        undo = getattr(self._store, "begin_" + fault.kind)(host)
+        if host not in self._cut:
+            self._cut.add(host)
+            number = self._note(fault.kind, f"host{host}")
+            undo = getattr(self._store, "begin_" + fault.kind)(host)
+            self._undo_later(fault.length_ms, lambda: self._join(host, undo), number)
+        return None
 
-        def end():
-            undo()
-            self._cut.discard(host)
-        self._undo_later(fault, number, end)
+    def _join(self, host, undo):
+        undo()
+        self._cut.discard(host)
+
+    def _fade(self):
+        """The host of a waiter that will hold for long becomes slow, and falls silent for longer than the lease as soon as
+        the command runs: the last that was confirmed was confirmed late."""
+        snapshot = Snapshot()
+        run = next((run for run in self._contenders.runs() if run.step.hold_ms > 1.5 * run.step.ttl_ms and
+                    run.host not in self._cut and snapshot.guard(run) and not snapshot.command(run)), None)
+        if not run:
+            return
+        self._cut.add(run.host)
+        run.hit.add("fade")
+        number = self._note("fade", f"host{run.host}")
+        slow = self._store.begin_delay(run.host, run.step.ttl_ms * 4 // 10)
+        limit = time.monotonic() + 8
+
+        def look():
+            if run.popen.poll() is not None or time.monotonic() > limit:
+                return 0, lambda: self._join(run.host, slow)
+            if not Snapshot().command(run):
+                return 50, look
+            dark = self._store.begin_blackhole(run.host)
+            return 1.5 * run.step.ttl_ms, lambda: self._join(run.host, dark)
+        self._undo_later(50, look, number)
 
     def _befall(self, fault):
         """One at a time."""
@@ -172,7 +200,8 @@ class Test:
         self.faults.start()
         end = self.begun + self._options.limit
         journal, look_at = self._reader.read(), 0.0
-        while journal.ended < self._options.holds and time.monotonic() < end and not self.faults.error:
+        enough = float("inf") if self._options.finds else self._options.holds
+        while journal.ended < enough and time.monotonic() < end and not self.faults.error:
             time.sleep(0.2)
             journal = self._reader.read()
             if self._options.finds and time.monotonic() >= look_at:
@@ -197,7 +226,7 @@ class Test:
 
     def _left(self, killed):
         """Law 5: nobody, and nothing in the store."""
-        found = [self._violation("stuck", f"the klock of {who} did not even end on SIGTERM", who) for who in killed]
+        found = [self._violation("stuck", f"did not even end on SIGTERM: {who}", who.split(":")[0]) for who in killed]
         try:
             wait_until(lambda: not marked(self._klock.mark), timeout=10, what="no process is left")
         except AssertionError as error:

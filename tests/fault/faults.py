@@ -34,7 +34,8 @@ class Prey:
 
 def is_prey(kind, prey):
     hit = prey.run.hit
-    if not prey.guard or prey.run.popen.poll() is not None:
+    # Another fault would end what is to be seen of a lease that fades away.
+    if not prey.guard or prey.run.popen.poll() is not None or "fade" in hit:
         return False
     if kind in ("freeze_waiter", "kill_waiter"):
         return prey.command is None and not hit

@@ -42,9 +42,9 @@ def steps(seed, contender):
     chance = random.Random(f"{seed} contender {contender}")
     while True:
         name = chance.choices(list(NAMES), WEIGHTS)[0]
-        kind = chance.choices(["plain", "polite", "stubborn", "family"], [4, 2, 2, 3])[0]
+        kind = chance.choices(["plain", "polite", "stubborn", "family"], [3, 2, 3, 3])[0]
         short = chance.uniform(2, 40)
-        hold = chance.choices([short, chance.uniform(40, 200), chance.uniform(600, 2500)], [70, 22, 8])[0]
+        hold = chance.choices([short, chance.uniform(40, 200), chance.uniform(600, 4000)], [70, 22, 8])[0]
         yield Step(name, chance.choice(NAMES[name]), chance.choice([1000, 1000, 1500, 2000]), round(hold), kind,
                    kind == "family" and chance.random() < 0.3,
                    chance.choices([None, 0, round(chance.uniform(0.1, 2), 2)], [85, 5, 10])[0],

@@ -19,9 +19,10 @@ from support.sentinels import Sentinels
 from support.servers import RedisServer
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
-# What lasts, and is bounded: the last fence of each name, the log, statistics, and the index of names.
-LASTING = (":fence", "events", "groups", "index", "wake")
-MOST_LASTING = 60  # and the statistics of each group
+# What lasts, and is bounded: the last fence of each name, the log, statistics, and the index of names; for a minute the
+# wishes of administrators.
+LONGEST_PLACE_MS = 40_000
+LASTING = (":fence", "events", "groups", "index", "stats", ":requests")
 
 
 class Store:
@@ -52,10 +53,15 @@ class Local(Store):
 
 
 def left_in(client):
-    """Keys of locks, queues and holders, and what would never expire."""
-    keys = client.keys("*")
-    stuck = [key for key in keys if client.pttl(key) == -1]
-    return stuck + [key for key in keys if not any(word in key for word in LASTING + ("stats",))]
+    """Keys of locks and holders, and what does not expire. A waiter that died keeps its place until it can't be
+    reconnecting any more."""
+    left = []
+    for key in client.keys("*"):
+        msec = client.pttl(key)
+        waiting = key.endswith((":queue", ":waiters")) and msec <= LONGEST_PLACE_MS
+        if msec == -1 or (msec >= 0 and not waiting and not any(word in key for word in LASTING)):
+            left.append(key)
+    return left
 
 
 class Servers(Store):
@@ -67,10 +73,10 @@ class Servers(Store):
 
 
 class Direct(Servers):
-    weights = {"cut": 6, "blackhole": 4, "delay": 6, "restart": 2, "wipe": 1, "freeze_server": 2, "full_disk": 1}
+    weights = {"fade": 12, "cut": 6, "blackhole": 4, "delay": 5, "restart": 2, "wipe": 1, "freeze_server": 2, "full_disk": 1}
     lengths = {"cut": (0, 300), "blackhole": (200, 3000), "delay": (1500, 4000), "freeze_server": (100, 2500),
                "restart": (0, 500), "wipe": (0, 500), "full_disk": (100, 500)}
-    on_hosts = ("cut", "blackhole", "delay")
+    on_hosts = ("fade", "cut", "blackhole", "delay")
 
     def __init__(self, directory):
         place = pathlib.Path(directory, "server")
@@ -101,9 +107,9 @@ class Direct(Servers):
     def begin_blackhole(self, host):
         return self._disturb(host, "blackhole")
 
-    def begin_delay(self, host):
-        # Longer than a renewal may take; short enough to acquire something.
-        return self._disturb(host, "delay", 400)
+    def begin_delay(self, host, msec=450):
+        # Longer than a renewal may take; shorter than half of each lease, so that something can be acquired.
+        return self._disturb(host, "delay", msec)
 
     def begin_restart(self):
         self._server.kill()
@@ -142,7 +148,7 @@ class Direct(Servers):
 
 
 class Sentinel(Servers):
-    weights = {"kill_master": 1, "freeze_master": 1, "switch_master": 1}
+    weights = {"kill_master": 4, "freeze_master": 4, "switch_master": 4}
 
     def __init__(self, directory):
         self._site = Sentinels(pathlib.Path(directory))
@@ -201,7 +207,7 @@ class Sentinel(Servers):
 
 
 class RedisCluster(Servers):
-    weights = {"kill_master": 1, "freeze_master": 1, "switch_master": 1}
+    weights = {"kill_master": 4, "freeze_master": 4, "switch_master": 4}
 
     def __init__(self, directory):
         self._site = Cluster(pathlib.Path(directory))

@@ -56,12 +56,12 @@ def test_the_fence():
 
 def test_the_order_of_service():
     late = hold("c0.0", "x", 0, 700, 720, 9)
-    assert found(hold("c1.0", "x", 300, 600, 650, 5), late) == ["order"]
+    assert found(hold("c1.0", "x", 400, 600, 650, 5), late) == ["order"]
     assert found(hold("c1.0", "x", 100, 600, 650, 5), late) == [], "who knows who was first"
-    assert found(hold("c1.0", "x", 300, 600, 650, 5), late, fault(1, "freeze_waiter", "c0.0", 10, 400)) == []
-    assert found(hold("c1.0", "x", 300, 600, 650, 5), late, fault(1, "freeze_waiter", "c7.0", 10, 400)) == ["order"]
-    assert found(hold("c1.0", "x", 300, 600, 650, 5), late, fault(1, "cut", "host0", 10, 11)) == []
-    assert found(hold("c1.0", "x", 300, 600, 650, 5), late, fault(1, "cut", "host2", 10, 11)) == ["order"]
+    assert found(hold("c1.0", "x", 400, 600, 650, 5), late, fault(1, "freeze_waiter", "c0.0", 10, 400)) == []
+    assert found(hold("c1.0", "x", 400, 600, 650, 5), late, fault(1, "freeze_waiter", "c7.0", 10, 400)) == ["order"]
+    assert found(hold("c1.0", "x", 400, 600, 650, 5), late, fault(1, "cut", "host0", 10, 11)) == []
+    assert found(hold("c1.0", "x", 400, 600, 650, 5), late, fault(1, "cut", "host2", 10, 11)) == ["order"]
 
 
 def test_lost_data_excuses_no_more_than_the_lease():
@@ -84,8 +84,8 @@ def test_a_frozen_host_excuses_until_it_is_thawed():
 
 def test_a_stall_excuses_what_it_is_long():
     younger = hold("c1.0", "x", 0, 1000, 1200, 6)
-    assert found(hold("c0.0", "x", 0, 10, 1050, 5), younger, ["stall 1040000000 30000000"]) == []
-    assert found(hold("c0.0", "x", 0, 10, 1070, 5), younger, ["stall 1040000000 30000000"]) == ["exclusion"]
+    assert found(hold("c0.0", "x", 0, 10, 1050, 5), younger, ["stall 1060000000 60000000"]) == []
+    assert found(hold("c0.0", "x", 0, 10, 1080, 5), younger, ["stall 1060000000 60000000"]) == ["exclusion"]
 
 
 def test_orphans():

@@ -75,7 +75,7 @@ def check_fences(journal, holds, verdict):
             report(seen[b.fence], b, "has the fence of")
         seen[b.fence] = b
         a = highest if b.mode == "exclusive" else highest_exclusive
-        if a and a.fence > b.fence and not (a.last > b.begin and excuses.overlap(journal, a, b)):
+        if a and a.fence > b.fence and not excuses.fence(journal, a, b):
             report(a, b, "came after")
         if not highest or b.fence > highest.fence:
             highest = b

@@ -44,10 +44,10 @@ class Snapshot:
 
 
 class Contenders:
-    def __init__(self, seed, klock, job, journal, writer, url_of, environment, directory):
-        """`url_of`: the store's, as the host of that number sees it."""
+    def __init__(self, seed, klock, job, journal, writer, environment, environment_of, directory):
+        """`environment_of`: what the host of that number has besides."""
         self._seed, self._klock, self._job, self._journal, self._writer = seed, klock, job, journal, writer
-        self._url_of, self._environment, self._directory = url_of, environment, directory
+        self._environment, self._environment_of, self._directory = environment, environment_of, directory
         self._lock, self._runs, self._stop = threading.Lock(), {}, threading.Event()
         self._threads = [threading.Thread(target=self._contend, args=(number,), daemon=True) for number in range(CONTENDERS)]
 
@@ -61,7 +61,7 @@ class Contenders:
             return sorted(self._runs.values(), key=lambda run: (list(NAMES).index(run.step.name), run.started))
 
     def _contend(self, number):
-        env = {**self._environment, "KLOCK_URL": self._url_of(number % HOSTS)}
+        env = {**self._environment, **self._environment_of(number % HOSTS)}
         for count, step in enumerate(steps(self._seed, number)):
             if self._stop.wait(step.pause_ms / 1000):
                 return

@@ -90,6 +90,16 @@ def overlap(journal, a, b):
     return next((name for name, excuses in OVERLAP.items() if excuses(journal, a, b)), None)
 
 
+def fence(journal, a, b):
+    """Whether the fence of `b` need not be above that of `a`. They may have been acquired in the other order where they ran
+    at once. Section 4: "max(last + 1, server time in microseconds)"; the local store forgets the last one of a name with
+    its file (section 6: "none is left behind for a name that nobody uses"), and a wall clock that goes back shows then."""
+    if journal.store == "local" and any(fault.kind == "step_clock" and fault.begin <= b.begin
+                                        for fault in journal.faults.values()):
+        return True
+    return a.last > b.begin and overlap(journal, a, b) is not None
+
+
 def overtaking(journal, a, b):
     """Whether `b` may come before `a`, who was there first. Section 6: a frozen waiter is passed over when its grant ends,
     one without a connection at once (it may be reconnecting); the queue is the server's."""

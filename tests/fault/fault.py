@@ -3,10 +3,11 @@
 but the commands' own journal.
 
     fault.py --store local|direct|sentinel|cluster --klock PATH --job PATH [--seed N] [--holds N] [--limit SECONDS]
-             [--finds LAW]
+             [--clock PATH] [--finds LAW] [--keep]
 
 One line and status 0: that many commands came to their end and no law was violated. Else the violations, the seed and a
-timeline, and status 1. --finds: the other way round, for a klock with a fault of its own. --keep leaves the journal."""
+timeline, and status 1. --finds: the other way round, for a klock with a fault of its own. --clock: clock.c, built, for steps of the wall clock; not with a static klock. --keep
+leaves the journal."""
 import argparse
 import heapq
 import os
@@ -27,6 +28,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import faults as processes_faults  # noqa: E402
 import plan  # noqa: E402
 from checker import Violation, check  # noqa: E402
+from clocks import STEPS, Clocks, can_step  # noqa: E402
 from contenders import Contenders, Snapshot  # noqa: E402
 from journal import Reader, Writer, now  # noqa: E402
 from stores import STORES  # noqa: E402
@@ -39,9 +41,11 @@ PATIENCE = 20  # seconds, for klocks to end by themselves
 class Faults(threading.Thread):
     """Brings them about, one after another, and undoes them."""
 
-    def __init__(self, seed, store, contenders, writer, force):
+    def __init__(self, seed, store, clocks, contenders, writer, force):
         super().__init__(daemon=True)
-        self._plan = plan.faults(seed, {**processes_faults.WEIGHTS, **store.weights},
+        self._clocks = clocks
+        weights = {"step_clock": 4} if clocks else {}
+        self._plan = plan.faults(seed, {**weights, **processes_faults.WEIGHTS, **store.weights},
                                  {**processes_faults.LENGTHS, **store.lengths})
         self._store, self._contenders, self._writer, self._force = store, contenders, writer, force
         self._over, self._undo, self._count = threading.Event(), [], 0
@@ -57,7 +61,9 @@ class Faults(threading.Thread):
             for fault in self._plan:
                 if not self._rest(time.monotonic() + fault.gap_ms / 1000):
                     break
-                if fault.kind in self._store.on_hosts:
+                if fault.kind == "step_clock":
+                    self._step_clock(fault)
+                elif fault.kind in self._store.on_hosts:
                     self._cut_off(fault)
                 elif fault.kind in self._store.weights:
                     self._befall(fault)
@@ -123,6 +129,11 @@ class Faults(threading.Thread):
             self._undo_later(fault.length_ms, lambda: self._join(host, undo), number)
         return None
 
+    def _step_clock(self, fault):
+        host, way = divmod(int(fault.target * plan.HOSTS * len(STEPS)), len(STEPS))
+        number = self._note("step_clock", f"host{host}")
+        self._undo_later(fault.length_ms, self._clocks.begin_step(host, STEPS[way]), number)
+
     def _join(self, host, undo):
         undo()
         self._cut.discard(host)
@@ -179,18 +190,25 @@ class Test:
         self._options, self._directory = options, directory
         self.path = os.path.join(directory, "journal")
         self._writer = Writer(self.path)
-        self._reader = Reader(self.path)
+        self._reader = Reader(self.path, options.store)
         self._store = STORES[options.store](directory)
         os.mkdir(os.path.join(directory, "klock"))
         self._klock = Klock(os.path.abspath(options.klock), os.path.join(directory, "klock"), uuid.uuid4().hex,
                             self._store.url(0))
         job = os.path.abspath(options.job)
         self._pulses = [subprocess.Popen([job, "pulse", self.path, str(cpu)]) for cpu in sorted(os.sched_getaffinity(0))]
-        self._contenders = Contenders(options.seed, self._klock.path, job, self.path, self._writer, self._store.url,
-                                      self._klock.env, directory)
+        clocks = None
+        # Not with odd seeds on the local store, so that the order of its fences is checked too (excuses.fence).
+        if options.clock and can_step(self._klock.path) and not (options.store == "local" and options.seed % 2):
+            clocks = Clocks(directory, options.clock)
+
+        def environment_of(host):
+            return {"KLOCK_URL": self._store.url(host), **(clocks.environment(host) if clocks else {})}
+        self._contenders = Contenders(options.seed, self._klock.path, job, self.path, self._writer, self._klock.env,
+                                      environment_of, directory)
         force = ["env", *(f"{name}={value}" for name, value in self._klock.env.items()), self._klock.path, "force-release",
                  "--yes"]
-        self.faults = Faults(options.seed, self._store, self._contenders, self._writer, force)
+        self.faults = Faults(options.seed, self._store, clocks, self._contenders, self._writer, force)
         self.begun = time.monotonic()
         self.seconds = 0.0
 
@@ -272,6 +290,7 @@ def main():
     parser.add_argument("--store", choices=STORES, required=True)
     parser.add_argument("--klock", required=True)
     parser.add_argument("--job", required=True)
+    parser.add_argument("--clock")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--holds", type=int, default=300)
     parser.add_argument("--limit", type=float, default=3600)

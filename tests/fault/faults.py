@@ -10,7 +10,7 @@ WEIGHTS = {"kill_klock": 6, "freeze_klock": 8, "freeze_waiter": 8, "kill_waiter"
            "kill_command": 3, "freeze_command": 3, "term_klock": 8, "freeze_host": 2, "kill_host": 3, "force": 3}
 # Frozen: shorter than a lease, and longer than the longest of leases and grants (ms).
 LENGTHS = {"freeze_klock": (200, 3000), "freeze_waiter": (600, 2500), "freeze_guard": (200, 3000),
-           "freeze_command": (100, 2500), "freeze_host": (500, 3500)}
+           "freeze_command": (100, 2500), "freeze_host": (500, 3500), "step_clock": (200, 4000)}
 
 
 def send(number, *pids):

@@ -46,7 +46,8 @@ class Stall(NamedTuple):
 
 
 class Journal:
-    def __init__(self):
+    def __init__(self, store=""):
+        self.store = store
         self.holds, self.faults, self.stalls, self.records = {}, {}, [], []
         self.begun = self.ended = 0
 
@@ -119,9 +120,9 @@ class Writer:
 class Reader:
     """Feeds a Journal with what has been written since the last time."""
 
-    def __init__(self, path):
+    def __init__(self, path, store):
         self._file, self._rest = open(path, "rb"), b""  # pylint: disable=consider-using-with
-        self.journal = Journal()
+        self.journal = Journal(store)
 
     def read(self):
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")

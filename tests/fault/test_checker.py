@@ -18,8 +18,8 @@ def fault(number, kind, target, begin, end=None):
     return [f"fault {begin}000000 {number} {kind} {target}"] + ([f"over {end}000000 {number}"] if end else [])
 
 
-def found(*parts):
-    journal = Journal()
+def found(*parts, store="direct"):
+    journal = Journal(store)
     for part in parts:
         journal.feed(part)
     return [violation.law for violation in check(journal).violations]
@@ -52,6 +52,12 @@ def test_the_fence():
     assert found(hold("c0.0", "x", 0, 10, 20, 6), hold("c1.0", "x", 0, 30, 40, 6)) == ["fence"]
     assert found(hold("c0.0", "s", 0, 10, 20, 6), hold("c1.0", "x", 0, 30, 40, 5)) == ["fence"]
     assert found(hold("c0.0", "s", 0, 10, 20, 6), hold("c1.0", "s", 0, 30, 40, 5)) == [], "granted together"
+
+
+def test_a_clock_that_stepped_excuses_the_fences_of_the_local_store():
+    step = fault(1, "step_clock", "host0", 25)
+    holds = hold("c0.0", "x", 0, 10, 20, 6), hold("c1.0", "x", 0, 30, 40, 5)
+    assert found(*holds, step, store="local") == [] and found(*holds, step) == ["fence"]
 
 
 def test_the_order_of_service():

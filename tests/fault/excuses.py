@@ -13,7 +13,7 @@ QUEUED = 300 * MSEC
 # the old master may serve those who still ask it until it learns of that).
 LOSES_DATA = {"wipe", "kill_master", "freeze_master", "switch_master"}
 # Everybody's dealings with the store are disturbed.
-STORE_FAULTS = LOSES_DATA | {"restart", "freeze_server", "full_disk"}
+STORE_FAULTS = LOSES_DATA | {"relieve_master", "restart", "freeze_server", "full_disk"}
 # Those of the contenders of one host.
 NETWORK_FAULTS = {"fade", "cut", "blackhole", "delay"}
 # A klock or a guard is not there to do its part: TARGET is the hold.

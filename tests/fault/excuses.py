@@ -9,9 +9,14 @@ PROMPT = 1000 * MSEC
 # Who was started that much later was not queued first.
 QUEUED = 300 * MSEC
 
-# The server forgets what it has acknowledged: it comes back empty, or a replica that did not have all of it takes over (and
-# the old master may serve those who still ask it until it learns of that).
-LOSES_DATA = {"wipe", "kill_master", "freeze_master", "switch_master"}
+# What was acknowledged begins that much later (a host may be slow: stores.Direct).
+SLOW_REPLY = 600 * MSEC
+
+# The server forgets what it had acknowledged when it died: it comes back empty, or a replica that did not have all of it
+# takes over.
+DIES = {"wipe", "kill_master"}
+# The same, and the old master serves those who still ask it until it learns of that.
+LOSES_DATA = DIES | {"freeze_master", "switch_master"}
 # Everybody's dealings with the store are disturbed.
 STORE_FAULTS = LOSES_DATA | {"relieve_master", "restart", "freeze_server", "full_disk"}
 # Those of the contenders of one host.
@@ -54,8 +59,11 @@ def lost_data(journal, a, b):
     """Law 1: "... as long as the store keeps what it acknowledged ... Where that fails (failover, eviction, wiped server),
     the fence number lets the protected resource refuse the older one." Law 2 bounds it: the command never outlives the
     lease that was lost."""
-    return any(fault.kind in LOSES_DATA and a.begin <= fault.end and b.begin >= fault.begin and a.last <= fault.end + a.ttl
-               for fault in journal.faults.values())
+    for fault in journal.faults.values():
+        until = fault.struck if fault.kind in DIES else fault.end
+        if fault.kind in LOSES_DATA and b.begin >= fault.begin and a.begin <= until + SLOW_REPLY and a.last <= until + a.ttl:
+            return True
+    return False
 
 
 def whole_host_frozen(journal, a, b):

@@ -149,6 +149,8 @@ def main():
     parser.add_argument("--finds", choices=["exclusion", "fence", "order", "orphan", "truth"])
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
+    # Nothing frozen may stay behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     directory = tempfile.mkdtemp(prefix="klock-fault-")
     test = None
     try:

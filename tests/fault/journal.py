@@ -5,6 +5,7 @@
     start NS WHO NAME MODE TTL_MS KILL_AFTER_MS     klock is about to be started
     exit NS WHO STATUS                              it has ended
     fault NS NUMBER KIND TARGET                     TARGET: WHO, HOST or the server
+    struck NS NUMBER                                what was to be killed is dead (of servers)
     over NS NUMBER                                  it is undone, and what it hit is as it was
     stall NS LENGTH                                 a processor was busy with others until NS
 """
@@ -34,7 +35,8 @@ class Hold:
 
 class Fault:
     def __init__(self, number, begin, kind, target):
-        self.number, self.begin, self.end, self.kind, self.target = number, begin, OPEN, kind, target
+        self.number, self.begin, self.kind, self.target = number, begin, kind, target
+        self.struck = self.end = OPEN
 
     def meets(self, begin, end):
         return self.begin <= end and self.end >= begin
@@ -88,6 +90,9 @@ class Journal:
     def _fault(self, ns, number, words):
         self.faults[number] = Fault(number, ns, *words)
 
+    def _struck(self, ns, number, _words):
+        self.faults[number].struck = ns
+
     def _over(self, ns, number, _words):
         self.faults[number].end = ns
 
@@ -100,7 +105,8 @@ class Journal:
         shown = []
         for ns, line in sorted(self.records + lives):
             what, _, first, *words = line.split()
-            if begin <= ns <= end and (what in ("fault", "over", "stall") or first in names):
+            told = what in ("fault", "over") or (what == "stall" and int(first) >= 40_000_000) or first in names
+            if begin <= ns <= end and told:
                 shown.append(f"  {(ns - begin) / 1e6:9.2f} ms  {what:6} {first} {' '.join(words)}")
         if len(shown) > most:
             shown[most // 2:-most // 2] = ["  ..."]

@@ -146,6 +146,7 @@ class Storm(threading.Thread):
             number, fault = self._orders.get()
             try:
                 undo = getattr(self._store, "begin_" + fault.kind)()
+                self._writer.note("struck", number)
                 self._over.wait(fault.length_ms / 1000)
                 undo()
                 self._writer.note("over", number)

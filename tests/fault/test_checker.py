@@ -14,8 +14,9 @@ def hold(who, mode, start, begin, last, fence, end=True, status=42, left=None):
     return lines + ([f"exit {left or last + 1}000000 {who} {status}"] if status is not None else [])
 
 
-def fault(number, kind, target, begin, end=None):
-    return [f"fault {begin}000000 {number} {kind} {target}"] + ([f"over {end}000000 {number}"] if end else [])
+def fault(number, kind, target, begin, end=None, struck=None):
+    return ([f"fault {begin}000000 {number} {kind} {target}"] + ([f"over {end}000000 {number}"] if end else []) +
+            ([f"struck {struck}000000 {number}"] if struck else []))
 
 
 def found(*parts, store="direct"):
@@ -71,11 +72,13 @@ def test_the_order_of_service():
 
 
 def test_lost_data_excuses_no_more_than_the_lease():
-    wipe = fault(1, "wipe", "server", 20, 25)
+    wipe = fault(1, "wipe", "server", 20, 28, 25)
     younger = hold("c1.0", "x", 0, 30, 2000, 6)
     assert found(hold("c0.0", "x", 0, 10, 900, 5), younger, wipe) == []
     assert found(hold("c0.0", "x", 0, 10, 1100, 5), younger, wipe) == ["exclusion"]
-    assert found(hold("c0.0", "x", 0, 26, 900, 5), younger, wipe) == ["exclusion"], "it came after"
+    assert found(hold("c0.0", "x", 0, 700, 900, 5), hold("c1.0", "x", 0, 800, 2000, 6), wipe) == ["exclusion"], "it came after"
+    frozen = fault(1, "freeze_master", "server", 20, 200, 21)
+    assert found(hold("c0.0", "x", 0, 26, 1150, 5), younger, frozen) == [], "the old one goes on"
     assert found(hold("c0.0", "x", 0, 10, 900, 5), younger, fault(1, "restart", "server", 20, 25)) == ["exclusion"]
     assert found(hold("c0.0", "x", 0, 10, 900, 6), hold("c1.0", "x", 0, 950, 990, 5), wipe) == ["fence"]
 

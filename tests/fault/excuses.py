@@ -8,7 +8,6 @@ MSEC = 1_000_000
 PROMPT = 1000 * MSEC
 # Who was started that much later was not queued first.
 QUEUED = 300 * MSEC
-
 # What was acknowledged begins that much later (a host may be slow: stores.Direct).
 SLOW_REPLY = 600 * MSEC
 
@@ -80,7 +79,7 @@ def guard_frozen(journal, a, b):
     doubt = [fault for fault in journal.faults.values()
              if disturbs_store(fault, a.who) and fault.meets(b.begin - 2 * a.ttl, b.begin)]
     return bool(frozen and doubt and frozen[0].meets(a.begin, b.begin) and
-                a.last <= b.begin + PROMPT / 4 + stalled(journal, b.begin - a.ttl, a.last))
+                a.last <= b.begin + 50 * MSEC + stalled(journal, b.begin - a.ttl, a.last))
 
 
 def starved(journal, a, b):

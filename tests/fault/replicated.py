@@ -53,7 +53,7 @@ class Replicated(Servers):
 
 
 class Sentinel(Replicated):
-    weights = {"kill_master": 4, "freeze_master": 4, "switch_master": 4}
+    weights = {"kill_master": 2, "freeze_master": 2, "switch_master": 2}
 
     def __init__(self, directory):
         self.site = sentinels.Sentinels(pathlib.Path(directory))
@@ -86,7 +86,7 @@ class Sentinel(Replicated):
 
 class Cluster(Replicated):
     """What befalls the master of the crowded lock befalls some of the others too."""
-    weights = {"kill_master": 4, "freeze_master": 4, "relieve_master": 4}
+    weights = {"kill_master": 2, "freeze_master": 2, "relieve_master": 2}
 
     def __init__(self, directory):
         self.site = clusters.Cluster(pathlib.Path(directory))

@@ -36,6 +36,8 @@ class Storm(threading.Thread):
                     break
                 if fault.kind == "step_clock":
                     self._step_clock(fault)
+                elif fault.kind == "fade":
+                    self._fade()
                 elif fault.kind in self._store.on_hosts:
                     self._cut_off(fault)
                 elif fault.kind in self._store.weights:
@@ -92,15 +94,13 @@ class Storm(threading.Thread):
 
     def _cut_off(self, fault):
         """A host; one fault at a time for each."""
-        if fault.kind == "fade":
-            return self._fade()
         host = int(fault.target * plan.HOSTS)
-        if host not in self._cut:
-            self._cut.add(host)
-            number = self._note(fault.kind, f"host{host}")
-            undo = getattr(self._store, "begin_" + fault.kind)(host)
-            self._undo_later(fault.length_ms, lambda: self._join(host, undo), number)
-        return None
+        if host in self._cut:
+            return
+        self._cut.add(host)
+        number = self._note(fault.kind, f"host{host}")
+        undo = getattr(self._store, "begin_" + fault.kind)(host)
+        self._undo_later(fault.length_ms, lambda: self._join(host, undo), number)
 
     def _step_clock(self, fault):
         host, way = divmod(int(fault.target * plan.HOSTS * len(STEPS)), len(STEPS))

@@ -37,10 +37,10 @@ class Snapshot:
         return next((p.pid for p in self._children.get(run.pid, []) if p.comm == "lock-guard"), None)
 
     def command(self, run):
-        """Once it is itself."""
+        """Its process, once it is itself; or what it has left behind, which is the guard's child then."""
         guard = self.guard(run)
         found = self._children.get(guard, []) if guard else []
-        return next((p.pid for p in found if p.comm != "lock-guard"), None)
+        return next((p for p in found if p.comm != "lock-guard"), None)
 
 
 class Contenders:
@@ -74,7 +74,9 @@ class Contenders:
             argv = ["prlimit", step.limit, *argv]
         self._writer.note("start", who, step.name, step.mode, step.ttl_ms, step.kill_after_ms)
         with open(os.path.join(self._directory, "errors"), "ab") as errors:
-            popen = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
+            # Away from a terminal, so that the command has a group of its own.
+            popen = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
+                                     start_new_session=True)
         with self._lock:
             self._runs[number] = Run(who, step, popen)
         popen.wait()

@@ -19,9 +19,9 @@ def send(number, *pids):
             os.kill(pid, number)
 
 
-def send_group(number, pid):
+def send_group(number, group):
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, number)
+        os.killpg(group, number)
 
 
 class Prey:
@@ -29,7 +29,8 @@ class Prey:
 
     def __init__(self, run, snapshot):
         self.run, self.klock = run, run.pid
-        self.guard, self.command = snapshot.guard(run), snapshot.command(run)
+        self.guard, command = snapshot.guard(run), snapshot.command(run)
+        self.command, self.group = (command.pid, command.pgrp) if command else (None, None)
 
 
 def is_prey(kind, prey):
@@ -84,22 +85,22 @@ def _freeze_guard(prey, _force):
 
 def _kill_command(prey, _force):
     """What it has left in the background is no business of klock's without --tree; so it goes along."""
-    send(signal.SIGKILL, prey.command) if prey.run.step.tree else send_group(signal.SIGKILL, prey.command)
+    send(signal.SIGKILL, prey.command) if prey.run.step.tree else send_group(signal.SIGKILL, prey.group)
 
 
 def _freeze_command(prey, _force):
-    send_group(signal.SIGSTOP, prey.command)
-    return lambda: send_group(signal.SIGCONT, prey.command)
+    send_group(signal.SIGSTOP, prey.group)
+    return lambda: send_group(signal.SIGCONT, prey.group)
 
 
 def _freeze_host(prey, _force):
     """As a machine is suspended, but with a clock that goes on."""
     send(signal.SIGSTOP, prey.klock, prey.guard)
-    send_group(signal.SIGSTOP, prey.command)
+    send_group(signal.SIGSTOP, prey.group)
 
     def thaw():
         send(signal.SIGCONT, prey.guard, prey.klock)
-        send_group(signal.SIGCONT, prey.command)
+        send_group(signal.SIGCONT, prey.group)
     return thaw
 
 
@@ -107,7 +108,7 @@ def _kill_host(prey, _force):
     """As a machine loses power: neither klock nor its guard says goodbye."""
     send(signal.SIGSTOP, prey.guard)
     send(signal.SIGKILL, prey.klock)
-    send_group(signal.SIGKILL, prey.command)
+    send_group(signal.SIGKILL, prey.group)
     send(signal.SIGKILL, prey.guard)
 
 

@@ -2,12 +2,12 @@
 """The fault test: contenders on real servers, a fault every few hundred milliseconds, and a checker that believes nothing
 but the commands' own journal.
 
-    fault.py --store local|direct|sentinel|cluster --klock PATH --job PATH [--seed N] [--holds N] [--limit SECONDS]
-             [--clock PATH] [--finds LAW] [--keep]
+    fault.py --store local|direct|sentinel|cluster [--seed N] [--holds N] [--limit SECONDS] [--klock PATH] [--finds LAW]
+             [--keep]
 
 One line and status 0: that many commands came to their end and no law was violated. Else the violations, the seed and a
-timeline, and status 1. --finds: the other way round, for a klock with a fault of its own. --clock: clock.c, built, for steps of the wall clock; not with a static klock. --keep
-leaves the journal."""
+timeline, and status 1. --finds: the other way round, for a klock with a fault of its own. --keep leaves the journal. The
+programs are those of build/dev if not named; a static klock gets no steps of the wall clock."""
 import argparse
 import os
 import shutil
@@ -18,7 +18,9 @@ import tempfile
 import time
 import uuid
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.path.join(HERE, "../../build/dev")
+sys.path.insert(0, os.path.join(HERE, "../e2e"))
 
 # pylint: disable=wrong-import-position
 import faults  # noqa: E402
@@ -51,7 +53,7 @@ class Test:
         self._pulses = [subprocess.Popen([job, "pulse", self.path, str(cpu)]) for cpu in sorted(os.sched_getaffinity(0))]
         clocks = None
         # Not with odd seeds on the local store, so that the order of its fences is checked too (excuses.fence).
-        if options.clock and can_step(self._klock.path) and not (options.store == "local" and options.seed % 2):
+        if can_step(self._klock.path) and not (options.store == "local" and options.seed % 2):
             clocks = Clocks(directory, options.clock)
 
         def environment_of(host):
@@ -140,9 +142,9 @@ def explain(journal, violation):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--store", choices=STORES, required=True)
-    parser.add_argument("--klock", required=True)
-    parser.add_argument("--job", required=True)
-    parser.add_argument("--clock")
+    parser.add_argument("--klock", default=f"{BUILD}/klock")
+    parser.add_argument("--job", default=f"{BUILD}/tests/fault/klock_fault_job")
+    parser.add_argument("--clock", default=f"{BUILD}/tests/fault/klock_fault_clock.so")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--holds", type=int, default=300)
     parser.add_argument("--limit", type=float, default=3600)

@@ -2,8 +2,8 @@
 """The stores: real servers (those of tests/e2e/support), the faults that befall them, and what may be left in them.
 
 A fault is a method `begin_KIND()` that returns when it has begun; what it returns undoes it, and returns when all is as it
-was. One at a time befalls a store, or a host (`begin_KIND(host)`). Network faults are for `direct` alone: Sentinels and a Cluster tell klock the
-addresses of their servers themselves."""
+was. One at a time befalls a store, or a host (`begin_KIND(host)`). Network faults are for `direct` alone: Sentinels and a
+Cluster tell klock the addresses of their servers themselves."""
 import pathlib
 import resource
 import subprocess

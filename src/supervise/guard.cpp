@@ -242,8 +242,8 @@ void Guard::tend() {
   const Instant now = BootClock::now();
   if (cause_ == StopCause::none)
     if (const StopCause cause = stop_due(now); cause != StopCause::none) begin_stop(cause, now);
-  if (now >= kill_due()) killing_ = true;
-  if (killing_) all_.signal(SIGKILL);  // each time: a member may have been born meanwhile
+  if (BootClock::now() >= kill_due()) killing_ = true;  // asking for the end takes time too
+  if (killing_) all_.signal(SIGKILL);                   // each time: a member may have been born meanwhile
   collect();
   if (command_dead_) settle_rest(now);
 }

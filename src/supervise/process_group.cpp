@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -15,6 +16,8 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 namespace klock {
 namespace {
@@ -36,37 +39,55 @@ std::optional<pid_t> parse_pid(std::string_view text) {
   return pid;
 }
 
-// The system's processes, as /proc shows them now.
-class ProcDirectory {
+// The system's processes: their numbers as /proc has them now, the rest as each was when it was first looked
+// at. That will do to tell who descends from whom: whoever has descended from a subreaper goes on to. Takes
+// one descriptor at a time, as a command's limit may leave no more.
+class Processes {
  public:
-  ProcDirectory() : directory_(open_directory("/proc")) {
+  Processes() {
     // An empty directory, or the procfs of another pid namespace, would tell us about nobody or about
     // strangers.
     std::array<char, 16> self{};
-    const ssize_t length =
-        directory_ ? readlinkat(dirfd(directory_.get()), "self", self.data(), self.size()) : -1;
-    usable_ = length > 0 && parse_pid({self.data(), static_cast<std::size_t>(length)}) == getpid();
+    const ssize_t length = readlink("/proc/self", self.data(), self.size());
+    if (length <= 0 || parse_pid({self.data(), static_cast<std::size_t>(length)}) != getpid()) return;
+    const Directory directory = open_directory("/proc");
+    usable_ = directory != nullptr;
+    while (const dirent* entry = directory ? readdir(directory.get()) : nullptr)
+      if (const auto pid = parse_pid(entry->d_name)) pids_.push_back(*pid);
   }
 
   bool usable() const { return usable_; }
+  const std::vector<pid_t>& pids() const { return pids_; }
 
-  std::optional<pid_t> next() {
-    while (const dirent* entry = readdir(directory_.get()))
-      if (const auto pid = parse_pid(entry->d_name)) return pid;
-    return std::nullopt;
+  Look look(pid_t pid, Process& process) {
+    const auto known = seen_.find(pid);
+    if (known == seen_.end()) return look_again(pid, process);
+    process = known->second.process;
+    return known->second.look;
   }
 
-  Look look(pid_t pid, Process& process) const {
-    std::array<char, 24> path{};
-    std::snprintf(path.data(), path.size(), "%d/stat", pid);
-    const Fd file(openat(dirfd(directory_.get()), path.data(), O_RDONLY | O_CLOEXEC));
+  Look look_again(pid_t pid, Process& process) {
+    const Look look = read_stat(pid, process);
+    seen_[pid] = {look, process};
+    return look;
+  }
+
+ private:
+  struct Seen {
+    Look look = Look::unknown;
+    Process process;
+  };
+
+  static Look read_stat(pid_t pid, Process& process) {
+    std::array<char, 32> path{};
+    std::snprintf(path.data(), path.size(), "/proc/%d/stat", pid);
+    const Fd file(open(path.data(), O_RDONLY | O_CLOEXEC));
     std::array<char, 512> text{};
     const ssize_t length = file ? read(file.get(), text.data(), text.size() - 1) : -1;
     if (length <= 0) return length == 0 || errno == ENOENT || errno == ESRCH ? Look::gone : Look::unknown;
     return parse(text.data(), pid, process) ? Look::there : Look::unknown;
   }
 
- private:
   static bool parse(const char* text, pid_t pid, Process& process) {
     const char* name = std::strchr(text, '(');
     const char* after_name = std::strrchr(text, ')');  // the name may hold spaces and parentheses itself
@@ -85,24 +106,25 @@ class ProcDirectory {
     return true;
   }
 
-  Directory directory_;
   bool usable_ = false;
+  std::vector<pid_t> pids_;
+  std::unordered_map<pid_t, Seen> seen_;
 };
 
 enum class Member { no, yes, unknown };
 
 // Goes up from `process` to `root`. When an ancestor is not there any more it has just died, and its child
 // has a new parent by now; if the child still names it, we are not allowed to see it.
-Member descends(const ProcDirectory& proc, Process process, pid_t root) {
+Member descends(Processes& processes, Process process, pid_t root) {
   while (process.parent != root) {
     if (process.parent <= 1) return Member::no;
     const pid_t above = process.parent;
     Process parent;
-    Look seen = proc.look(above, parent);
+    Look seen = processes.look(above, parent);
     if (seen == Look::there) {
       process = parent;
     } else if (seen == Look::gone) {
-      seen = proc.look(process.pid, process);
+      seen = processes.look_again(process.pid, process);
       if (seen == Look::gone || process.parent == above) return Member::no;
     }
     if (seen == Look::unknown) return Member::unknown;
@@ -111,29 +133,33 @@ Member descends(const ProcDirectory& proc, Process process, pid_t root) {
 }
 
 // Of a process that may belong to the command.
-Member examine(const ProcDirectory& proc, Scope scope, pid_t pid, Process& process) {
+Member examine(Processes& processes, Scope scope, pid_t pid, Process& process) {
   const pid_t self = getpid();
   if (pid == self) return Member::no;
-  const Look seen = proc.look(pid, process);
+  const Look seen = processes.look(pid, process);
   if (seen == Look::gone) return Member::no;
   if (seen == Look::unknown) return Member::unknown;
   if (!process.alive) return Member::no;
-  return scope == Scope::own_group ? Member::yes : descends(proc, process, self);
+  return scope == Scope::own_group ? Member::yes : descends(processes, process, self);
 }
 
 // The guard of a klock that ran within the command and has been killed: it still stops what that one ran, in
 // a group that is not ours. Of `klock run a -- klock run b -- work` the outer klock is killed: our stop kills
 // the inner one after our grace, and `work` has that one's. Nobody but us keeps `a` until then.
-bool is_orphaned_guard(const ProcDirectory& proc, pid_t pid) {
+bool is_orphaned_guard(Processes& processes, pid_t pid) {
   if (pid == getpid() || getpgid(pid) != pid) return false;
   Process process;
-  return proc.look(pid, process) == Look::there && process.is_guard && process.alive &&
+  return processes.look(pid, process) == Look::there && process.is_guard && process.alive &&
          process.parent == getpid();
 }
 
-bool have_children() {
+enum class Children { none, living, some_dead };
+
+Children children() {
   siginfo_t info{};
-  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+    return errno == ECHILD ? Children::none : Children::some_dead;
+  return info.si_pid == 0 ? Children::living : Children::some_dead;
 }
 
 }  // namespace
@@ -152,15 +178,21 @@ void ProcessGroup::signal(int signal) const {
     if (elsewhere) kill(command_, signal);
     return;
   }
-  ProcDirectory proc;
-  if (!proc.usable()) {
+  // Most are in its group, and what has to be dead at a certain time should not wait until we have read
+  // /proc.
+  if (scope_ == Scope::tree && signal == SIGKILL && command_ > 0) {
+    kill(command_, signal);
+    if (group_ == command_) kill(-group_, signal);
+  }
+  Processes processes;
+  if (!processes.usable()) {
     if (command_ > 0) kill(command_, signal);
     return;
   }
-  while (const auto pid = proc.next()) {
+  for (const pid_t pid : processes.pids()) {
     Process process;
-    if (!may_belong(*pid) || examine(proc, scope_, *pid, process) != Member::yes) continue;
-    if (signal != SIGCONT || process.stopped) kill(*pid, signal);
+    if (!may_belong(pid) || examine(processes, scope_, pid, process) != Member::yes) continue;
+    if (signal != SIGCONT || process.stopped) kill(pid, signal);
   }
 }
 
@@ -171,19 +203,22 @@ bool ProcessGroup::alive() const {
 }
 
 bool ProcessGroup::any_alive() const {
-  if (!have_children()) return false;
-  ProcDirectory proc;
-  if (!proc.usable()) {
+  const Children ours = children();
+  if (ours == Children::none) return false;
+  // Whoever descends from us has an ancestor among our children.
+  if (ours == Children::living && scope_ == Scope::tree) return true;
+  Processes processes;
+  if (!processes.usable()) {
     if (scope_ != Scope::own_group) return true;
     siginfo_t info{};
     while (waitid(P_PGID, static_cast<id_t>(group_), &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0)
       info = {};
     return kill(-group_, 0) == 0;
   }
-  while (const auto pid = proc.next()) {
+  for (const pid_t pid : processes.pids()) {
     Process process;
-    if (may_belong(*pid) && examine(proc, scope_, *pid, process) != Member::no) return true;
-    if (is_orphaned_guard(proc, *pid)) return true;
+    if (may_belong(pid) && examine(processes, scope_, pid, process) != Member::no) return true;
+    if (is_orphaned_guard(processes, pid)) return true;
   }
   return false;
 }

@@ -187,3 +187,12 @@ def test_a_waiter_gives_up_when_the_server_stays_away(on_redis, redis):
     redis.kill()
     assert waiter.wait() in (69, 75) and waiter.out == "" and waiter.seconds < 2.5 + 0.5 * SLOW
     assert holder.wait() == 79
+
+
+@pytest.mark.parametrize("limit", [7, 8, 9, 10])
+def test_few_descriptors_when_the_connection_is_cut(on_redis, redis, limit):
+    run = on_redis.start_program("prlimit", f"--nofile={limit}", on_redis.path, "run", "--ttl", "1.5s", "n", "--", "sleep", "2")
+    client = redis.client()
+    wait_until(lambda: run.status is not None or client.exists("klock:n"), 10, "the hold or its refusal")
+    client.client_kill_filter(_type="normal", skipme=True)
+    assert run.wait(20) in (0, 69, 71, 79), run.err

@@ -59,7 +59,7 @@ def test_everything_that_goes_with_a_majority(store, site):
     assert kinds.count("waiting") == 1 and kinds.count("timed_out") == 1, kinds
     assert json.loads(store.run("stats", "--json", "n").out)[0]["acquired"] == 2
     assert "5 of 5 servers answer" in store.run("doctor").out
-    assert site.values() == [None] * 5
+    wait_until(lambda: site.values() == [None] * 5, what="nothing is left")
 
 
 def test_a_hold_of_a_shell(store):
@@ -77,7 +77,7 @@ def test_a_hold_for_maintenance(store, site):
     assert store.run("acquire", "--for", "1h", "-m", "closed", "n").status == 0
     assert "closed" in store.run("run", "-n", "n", "--", "true").err
     assert store.run("force-release", "--yes", "n").status == 0
-    assert site.values() == [None] * 5
+    wait_until(lambda: site.values() == [None] * 5, what="nothing is left")
 
 
 def test_several_locks_and_nested_runs(store):
@@ -128,7 +128,7 @@ def test_a_majority_goes_while_it_is_held(store, site):
     assert holder.wait(20) == 79
     assert not alive(command)
     assert "only 2 of 5" in holder.err
-    assert site.values() == [None] * 2, "what was left is given back"
+    wait_until(lambda: site.values() == [None] * 2, what="what was left is given back")
 
 
 def test_a_majority_comes_back_in_time(store, site):
@@ -158,11 +158,11 @@ def test_a_minority_is_given_back_at_once(store, site):
         server.client().set("klock:n", "somebody", px=600000)
     done = store.run("run", "-n", "n", "--", "true")
     assert done.status == 75 and "another client" in done.err
-    assert site.values() == ["somebody"] * 3 + [None] * 2
+    wait_until(lambda: site.values() == ["somebody"] * 3 + [None] * 2, what="the minority is given back")
     state = store.state("n")
     assert state["holders"][0]["foreign"] and state["holders"][0]["servers"] == 3
     assert store.run("force-release", "--yes", "--now", "n").status == 0
-    assert site.values() == [None] * 5
+    wait_until(lambda: site.values() == [None] * 5, what="nothing is left")
 
 
 def test_a_minority_of_others_does_not_matter(store, site):
@@ -170,7 +170,7 @@ def test_a_minority_of_others_does_not_matter(store, site):
         server.client().set("klock:n", "somebody", px=600000)
     assert store.state("n")["state"] == "free"
     assert store.run("run", "-n", "n", "--", "true").status == 0
-    assert site.values() == ["somebody"] * 2 + [None] * 3
+    wait_until(lambda: site.values() == ["somebody"] * 2 + [None] * 3, what="the votes are given back")
 
 
 def test_a_restarted_server_gets_the_hold_again(store, site):
@@ -242,7 +242,8 @@ def test_the_guard_releases_everywhere(store, site):
     command = holder.command
     holder.send(signal.SIGKILL)
     assert store.run("run", "-w", "10", "n", "--", "true", timeout=15).status == 0
-    assert command is not None and site.values() == [None] * 5
+    assert command is not None
+    wait_until(lambda: site.values() == [None] * 5, what="the guard has released everywhere")
 
 
 def test_refused_by_a_majority(make_klock, tmp_path):

@@ -55,9 +55,10 @@ def test_the_fence():
     assert found(hold("c0.0", "s", 0, 10, 20, 6), hold("c1.0", "s", 0, 30, 40, 5)) == [], "granted together"
 
 
-def test_a_clock_that_stepped_excuses_no_fence():
+def test_a_clock_that_stepped_excuses_the_fences_of_the_local_store():
     step = fault(1, "step_clock", "host0", 25)
-    assert found(hold("c0.0", "x", 0, 10, 20, 6), hold("c1.0", "x", 0, 30, 40, 5), step) == ["fence"]
+    holds = hold("c0.0", "x", 0, 10, 20, 6), hold("c1.0", "x", 0, 30, 40, 5)
+    assert found(*holds, step, store="local") == [] and found(*holds, step) == ["fence"]
 
 
 def test_the_order_of_service():

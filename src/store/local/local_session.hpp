@@ -3,7 +3,6 @@
 
 #include "lease/lock_store.hpp"
 #include "store/local/byte_watch.hpp"
-#include "store/local/fence_clock.hpp"
 #include "store/local/lock_directory.hpp"
 #include "store/local/lock_file.hpp"
 #include "store/local/markers.hpp"
@@ -22,8 +21,7 @@ namespace klock {
 // taken away. A detached hold is known by its record alone: having got it the session is outside again.
 class LocalSession final : public LockSession {
  public:
-  LocalSession(std::shared_ptr<const LockDirectory> directory, Markers markers, FenceClock fence_clock,
-               Claim claim);
+  LocalSession(std::shared_ptr<const LockDirectory> directory, Markers markers, Claim claim);
   // Leaves the queue. A hold ends with the last copy of hold_fd().
   ~LocalSession() override;
 
@@ -106,7 +104,6 @@ class LocalSession final : public LockSession {
 
   const std::shared_ptr<const LockDirectory> directory_;
   const Markers markers_;
-  const FenceClock fence_clock_;
   const Claim claim_;
   const std::string path_;
   Place place_;

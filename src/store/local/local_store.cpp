@@ -3,7 +3,6 @@
 
 #include "store/local/directory_doctor.hpp"
 #include "store/local/event_file.hpp"
-#include "store/local/fence_clock.hpp"
 #include "store/local/local_session.hpp"
 #include "store/local/lock_directory.hpp"
 #include "store/local/markers.hpp"
@@ -18,20 +17,18 @@ namespace {
 
 class LocalStore final : public LockStore {
  public:
-  LocalStore(const std::string& chosen, std::string prefix)
-      : directory_(std::make_shared<const LockDirectory>(chosen)),
-        markers_(chosen),
-        file_mode_(directory_->file_mode()),
-        fence_clock_(chosen, file_mode_),
-        events_(chosen, file_mode_),
-        statistics_(chosen, file_mode_),
+  LocalStore(const std::string& directory, std::string prefix)
+      : directory_(std::make_shared<const LockDirectory>(directory)),
+        markers_(directory),
+        events_(directory, directory_->file_mode()),
+        statistics_(directory, directory_->file_mode()),
         prefix_(std::move(prefix)) {}
 
   std::string describe() const override { return "local:" + directory_->path(); }
   bool has_leases() const override { return false; }
 
   std::unique_ptr<LockSession> session(Claim claim) override {
-    return std::make_unique<LocalSession>(directory_, markers_, fence_clock_, std::move(claim));
+    return std::make_unique<LocalSession>(directory_, markers_, std::move(claim));
   }
 
   Result<LockState> inspect(const LockName& lock, Instant, Interrupt) override {
@@ -75,8 +72,6 @@ class LocalStore final : public LockStore {
 
   const std::shared_ptr<const LockDirectory> directory_;
   const Markers markers_;
-  const mode_t file_mode_;
-  const FenceClock fence_clock_;
   const EventFile events_;
   const StatisticsFile statistics_;
   const std::string prefix_;

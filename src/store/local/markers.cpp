@@ -67,7 +67,7 @@ std::string entry_text(const std::string& lock_key, const Once& once, const Pers
 }
 
 // A file under its final name is whole, whatever happens meanwhile.
-int write_file(const std::string& directory, const std::string& path, const std::string& text, mode_t mode) {
+int write_file(const std::string& directory, const std::string& path, const std::string& text) {
   const std::string temporary = directory + "/." + std::to_string(getpid()) + "-" +
                                 std::to_string(BootClock::now().time_since_epoch().count());
   const auto fail = [&] {
@@ -75,7 +75,7 @@ int write_file(const std::string& directory, const std::string& path, const std:
     unlink(temporary.c_str());
     return error;
   };
-  const Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
+  const Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!fd) return errno;
   const ssize_t put = write(fd.get(), text.data(), text.size());
   if (put >= 0 && put != static_cast<ssize_t>(text.size())) errno = ENOSPC;
@@ -126,8 +126,7 @@ Status Markers::put(const std::string& lock_key, const Once& once, const Person&
     if (error) return path_failure("cannot create the directory of markers", directory_, error.value());
   }
   sweep();
-  const mode_t mode = in_lock_directory_ ? 0644 : 0600;  // who shares the locks has to see what is done
-  if (const int error = write_file(directory_, file, entry_text(lock_key, once, who), mode); error != 0)
+  if (const int error = write_file(directory_, file, entry_text(lock_key, once, who)); error != 0)
     return path_failure("cannot write the marker", file, error);
   return {};
 }

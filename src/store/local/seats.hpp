@@ -34,9 +34,8 @@ Result<std::optional<Seat>> take_seat(LockFile& file, Mode mode, std::size_t slo
 tl::unexpected<Error> other_slots(std::size_t theirs, std::size_t ours);
 Result<bool> has_free_slot(const LockFile& file, std::size_t slots);
 
-// A fence above all that were given before; `now`: by the fence clock. Precondition: `hold` is ours, shared
-// or not. Errors: of writing.
-Result<std::uint64_t> next_fence(LockFile& file, Mode mode, std::uint64_t last, std::uint64_t now);
+// A fence above all that were given before. Precondition: `hold` is ours, shared or not. Errors: of writing.
+Result<std::uint64_t> next_fence(LockFile& file, Mode mode, std::uint64_t last);
 
 // Runs that have joined a hold keep it when its holder has gone; the holder's token is void then. The kernel
 // tells: the hold is its holder's as long as that one has its byte. But others may take a byte that was let

@@ -15,8 +15,8 @@ NOBODY = 65534
 
 
 def lock_files(directory):
-    """What a local store has in its directory, without the log, the statistics and its clock."""
-    return sorted(name for name in os.listdir(directory) if not name.startswith(("events.log", "statistics", ".clock")))
+    """What a local store has in its directory, without the log and the statistics."""
+    return sorted(name for name in os.listdir(directory) if not name.startswith(("events.log", "statistics")))
 
 
 def give_away(path):

@@ -144,7 +144,7 @@ def test_a_second_acquire_of_the_same_shell_is_no_timeout(store):
 
 
 def test_lost_when_the_record_is_taken_away(store, request):
-    holder = store.hold("n", "--ttl", "1s")
+    holder = store.hold("n", "--ttl", "3s")
     if store.url.startswith("local:"):
         directory = request.getfixturevalue("local_directory")
         (directory / next(name for name in os.listdir(directory) if name.endswith(".lock"))).unlink()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Preloaded into klock, it lets the wall clock step: by as many seconds as stand in the file KLOCK_FAULT_CLOCK (8 bytes)
-// at that moment. What klock measures leases with is not touched.
+// Preloaded, it lets a program's wall clock step: by as many seconds as stand in the file KLOCK_FAULT_CLOCK (8 bytes) at
+// that moment. What klock measures leases with is not touched. (libfaketime does not go together with jemalloc, which
+// redis-server uses.)
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

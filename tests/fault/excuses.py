@@ -104,7 +104,10 @@ def fence(journal, a, b):
     if journal.store == "local" and any(fault.kind == "step_clock" and fault.begin <= b.begin
                                         for fault in journal.faults.values()):
         return True
-    return a.last > b.begin and overlap(journal, a, b) is not None
+    if a.last > b.begin and overlap(journal, a, b):
+        return True
+    # `b`, whose fence is the older one, had it before the loss, and began after `a` as the reply was slow.
+    return lost_data(journal, b, a)
 
 
 def overtaking(journal, a, b):

@@ -55,6 +55,12 @@ def test_the_fence():
     assert found(hold("c0.0", "s", 0, 10, 20, 6), hold("c1.0", "s", 0, 30, 40, 5)) == [], "granted together"
 
 
+def test_a_loss_excuses_the_fence_of_who_began_late():
+    holds = hold("c0.0", "x", 0, 20, 25, 6), hold("c1.0", "x", 0, 30, 40, 5)
+    assert found(*holds, fault(1, "wipe", "server", 12, 14)) == [], "c1.0 acquired before it"
+    assert found(*holds, fault(1, "wipe", "server", 26, 27)) == ["fence"], "c0.0 had the lock before it"
+
+
 def test_a_clock_that_stepped_excuses_the_fences_of_the_local_store():
     step = fault(1, "step_clock", "host0", 25)
     holds = hold("c0.0", "x", 0, 10, 20, 6), hold("c1.0", "x", 0, 30, 40, 5)

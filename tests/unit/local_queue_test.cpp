@@ -80,6 +80,30 @@ TEST_F(LocalStoreTest, AStoppedWaiterDoesNotKeepTheLockFree) {
   EXPECT_TRUE(eventually([&] { return files().empty(); }));
 }
 
+TEST_F(LocalStoreTest, WhoWaitsBehindAStoppedWaiterIsNotOvertakenByALaterOne) {
+  Child first = running_holder("x");
+  std::vector<Child> early;
+  for (int i = 0; i < 5; ++i) early.push_back(queued("x", "early" + std::to_string(i)));
+  Child stopped = queued("x", "stopped");
+  Child waiter = queued("x", "waiter");  // sleeps on the stopped one: it does not see the others go
+  stopped.stop();
+  release_and_join(first);
+  for (Child& child : early) {
+    EXPECT_EQ(child.line().hear(), 'h');
+    release_and_join(child);
+  }
+  Child later = queued("x", "later");
+  EXPECT_EQ(waiter.line().hear(), 'h');
+  EXPECT_FALSE(later.line().heard_anything());
+  release_and_join(waiter);
+  EXPECT_EQ(later.line().hear(), 'h');
+  release_and_join(later);
+  stopped.signal(SIGCONT);
+  EXPECT_EQ(stopped.line().hear(), 'h');
+  release_and_join(stopped);
+  EXPECT_TRUE(eventually([&] { return files().empty(); }));
+}
+
 TEST_F(LocalStoreTest, KilledWaitersDelayNobody) {
   Child first = running_holder("x");
   std::vector<Child> waiters;

@@ -13,10 +13,12 @@
 namespace klock {
 namespace {
 
-// How often to look at the file where the kernel does not tell of its changes: the further behind, the more
-// rarely.
+// How often to look at the file where nothing wakes us. Whoever was before us when we fell asleep may be gone
+// by now, but for a frozen one; then we have to see that the lock is open to us within a turn (k_turn), or
+// the next one takes his before us. So only far behind more rarely.
 constexpr std::chrono::seconds k_slice{1};
 constexpr std::chrono::seconds k_longest_slice{15};
+constexpr std::size_t k_far_behind = 16;
 // How long a free lock waits for those before us, each: one that is stopped or swapped out would keep it for
 // ever.
 constexpr std::chrono::seconds k_turn{2};
@@ -134,8 +136,8 @@ Result<Wake> LocalSession::await_news(Instant until, Interrupt interrupt) {
     }
     const bool behind = !lease_ && place_.ahead > 0;
     const bool slices = place_.file && (behind || !place_.changes);
-    const Duration rest =
-        std::clamp(k_slice * static_cast<std::int64_t>(place_.ahead), k_slice, k_longest_slice);
+    const auto far = static_cast<std::int64_t>(place_.ahead / k_far_behind);
+    const Duration rest = std::clamp(k_slice * far, k_slice, k_longest_slice);
     const Instant slice = slices ? std::min(until, BootClock::now() + rest) : until;
     std::array<pollfd, 3> fds{pollfd{interrupt.fd, POLLIN, 0},
                               pollfd{place_.watch ? place_.watch->event_fd() : -1, POLLIN, 0},

@@ -7,6 +7,7 @@
 #include "supervise/spawn.hpp"
 #include "util/signal_set.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -66,9 +67,11 @@ class Guard : private Course {
   Duration margin() const { return kill_margin(kill_after()); }
   std::vector<int> ours() const;
   void close_mains();
-  void take_holds(const msghdr& message);
+  void make_room();
+  bool take_holds(const msghdr& message, std::size_t count);
   void hear(short events);
   void start(const Order& order);
+  [[noreturn]] void not_started(int error);
   void forward(int signal);
   void lose_main();
   [[noreturn]] void leave();
@@ -152,18 +155,31 @@ void Guard::close_mains() {
   closed_ = true;
 }
 
-void Guard::take_holds(const msghdr& message) {
+// The descriptors that come with the next order, and find no place, are lost.
+void Guard::make_room() {
+  Order order;
+  if (recv(line_.get(), &order, sizeof order, MSG_DONTWAIT | MSG_PEEK) <= 0 || order.holds == 0) return;
+  holds_.clear();  // main has them too, and no command runs
+  std::vector<Fd> places;
+  for (std::int32_t i = 0; i < order.holds; ++i)
+    if (!places.emplace_back(fcntl(line_.get(), F_DUPFD_CLOEXEC, 0))) return close_mains();
+}
+
+// False: not all of them are here.
+bool Guard::take_holds(const msghdr& message, std::size_t count) {
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return;
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return count == 0;
   std::vector<int> fds((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
   std::memcpy(fds.data(), CMSG_DATA(header), fds.size() * sizeof(int));
-  holds_.clear();
   for (const int fd : fds) holds_.push_back(off_standard(Fd(fd)));
+  return holds_.size() == count &&
+         std::all_of(holds_.begin(), holds_.end(), [](const Fd& hold) { return bool(hold); });
 }
 
 void Guard::hear(short events) {
   const bool main_is_there = (events & (POLLHUP | POLLERR)) == 0;
   for (;;) {
+    make_room();
     Order order;
     iovec data{&order, sizeof order};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * k_most_holds)> control{};
@@ -176,7 +192,7 @@ void Guard::hear(short events) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) return lose_main();
-    take_holds(message);
+    if (!take_holds(message, static_cast<std::size_t>(order.holds))) return not_started(EMFILE);
     if (order.kind == OrderKind::start && main_is_there) start(order);
     if (order.kind == OrderKind::forward) forward(order.value);
   }
@@ -195,11 +211,7 @@ void Guard::start(const Order& order) {
   const Program program = check_comes_ ? Program{options_.check, options_.check_program, true}
                                        : Program{options_.argv, options_.program};
   const int error = spawn_command(program, options_, order.value, page_);
-  if (error != 0) {
-    holds_.clear();
-    report(ReportKind::not_started, error);
-    _exit(0);
-  }
+  if (error != 0) not_started(error);
   command_ = page_.command.load();
   own_group_ = order.value == 0;
   keep_leader_ = own_group_ && !options_.tree;
@@ -211,6 +223,12 @@ void Guard::start(const Order& order) {
   release_standard(signals_.get());
   close_all_but(ours());
   closed_ = true;
+}
+
+void Guard::not_started(int error) {
+  holds_.clear();
+  report(ReportKind::not_started, error);
+  _exit(0);
 }
 
 void Guard::forward(int signal) {

@@ -37,6 +37,7 @@ enum class OrderKind : std::int32_t { start, forward, look };  // look: somethin
 struct Order {
   OrderKind kind{};
   std::int32_t value = 0;  // start: the group to join, 0 for one of its own; forward: the signal
+  std::int32_t holds = 0;  // start: how many descriptors come with it
 };
 
 enum class ReportKind : std::int32_t { started, not_started, suspended, ended };

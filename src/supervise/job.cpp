@@ -225,8 +225,9 @@ Status Job::Impl::send(Order order, const std::vector<int>& fds) const {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * k_most_holds)> control{};
   std::vector<int> sent;
   std::copy_if(fds.begin(), fds.end(), std::back_inserter(sent), [](int fd) { return fd >= 0; });
+  if (sent.size() > k_most_holds) return failure(ErrorKind::system, "these are too many locks for the guard");
   if (!sent.empty()) {
-    const std::size_t size = sizeof(int) * std::min(sent.size(), k_most_holds);
+    const std::size_t size = sizeof(int) * sent.size();
     message.msg_control = control.data();
     message.msg_controllen = CMSG_SPACE(size);
     cmsghdr* header = CMSG_FIRSTHDR(&message);
@@ -235,6 +236,7 @@ Status Job::Impl::send(Order order, const std::vector<int>& fds) const {
     header->cmsg_len = CMSG_LEN(size);
     std::memcpy(CMSG_DATA(header), sent.data(), size);
   }
+  order.holds = static_cast<std::int32_t>(sent.size());
   thaw();
   for (;;) {
     if (sendmsg(line.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return {};

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Servers that are down, silent, confused or forbidding: three different answers, each within its time."""
 import pathlib
+import signal
 
 import pytest
-from support.proc import SLOW, wait_until
+from support.proc import SLOW, alive, wait_until
 from support.runner import free_port
 from support.servers import FalseServer, answering
 
@@ -196,3 +197,22 @@ def test_few_descriptors_when_the_connection_is_cut(on_redis, redis, limit):
     wait_until(lambda: run.status is not None or client.exists("klock:n"), 10, "the hold or its refusal")
     client.client_kill_filter(_type="normal", skipme=True)
     assert run.wait(20) in (0, 69, 71, 79), run.err
+
+
+def test_few_descriptors_when_klock_is_killed(on_local):
+    """The guard has its own copy of the lock's descriptor, or nothing is started."""
+    ran = []
+    for limit in range(5, 14):
+        run = on_local.start_program("prlimit", f"--nofile={limit}:", on_local.path, "run", "--kill-after", "500ms",
+                                     "n", "--", "sh", "-c", "trap '' TERM; echo up; while :; do :; done")
+        wait_until(lambda r=run: "up" in r.out or r.status is not None, 10, "the hold or its refusal")
+        if run.status is not None:
+            assert run.status in (71, 77, 126), run.err
+            continue
+        ran.append(limit)
+        command = run.command
+        run.send(signal.SIGKILL)
+        while alive(command):
+            assert on_local.run("run", "-n", "n", "--", "true").status == 75 or not alive(command), limit
+        wait_until(lambda: on_local.is_free("n"), 10, "the guard's release")
+    assert ran

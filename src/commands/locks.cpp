@@ -175,6 +175,10 @@ Status Locks::count_min_hold(bool counts) {
   return {};
 }
 
+void Locks::heed_start() {
+  for (const HeldLock& lock : locks_) lock.session->heed_start();
+}
+
 // Gives back the first `count` locks. Best effort: what can't be released ends with its lease.
 void Locks::abandon(std::size_t count) {
   const Instant deadline = BootClock::now() + k_abandon_time;

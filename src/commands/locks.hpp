@@ -50,6 +50,7 @@ class Locks {
   Instant deadline() const;  // of the lease that ends first
   std::vector<int> hold_fds() const;
   Status count_min_hold(bool counts);  // see LockSession
+  void heed_start();                   // likewise
 
  private:
   Result<Acquisition> take_all(const WaitPolicy& policy, Interrupt interrupt, const Observer& observer,

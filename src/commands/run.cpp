@@ -200,7 +200,9 @@ class Run {
     const auto joined = [](const HeldLock& lock) { return lock.lease.joined; };
     if (std::any_of(locks_->held().begin(), locks_->held().end(), joined))
       job.bound_kill_after((locks_->deadline() - BootClock::now()) / 3);
-    return job.start(environment, locks_->deadline(), locks_->hold_fds());
+    KLOCK_CHECK(job.start(environment, locks_->deadline(), locks_->hold_fds()));
+    locks_->heed_start();
+    return {};
   }
 
   Result<HoldEnd> hold(Job& job) {

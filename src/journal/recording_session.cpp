@@ -41,13 +41,7 @@ Result<Attempt> RecordingSession::attempt(bool enqueue, Instant deadline, Interr
   if (const auto* joined = std::get_if<Lease>(&*attempt); joined && joined->joined)
     joined_id_ = joined->joined_id;
   if (const auto* lease = std::get_if<Lease>(&*attempt); lease && !lease->joined) {
-    lease_ = *lease;
-    confirmed_at_ = BootClock::now();
-    Event start = event(EventKind::acquired);
-    if (recorder_->store().has_leases() || claim_.detached)
-      start.ttl = std::chrono::floor<Milliseconds>(claim_.ttl);
-    start.waited = waiting_since_ ? since(*std::exchange(waiting_since_, std::nullopt)) : Milliseconds(0);
-    static_cast<void>(recorder_->note(start));
+    begin_hold(*lease);
   } else if (std::holds_alternative<Completed>(*attempt)) {
     note_no_lock(EventKind::skipped);
   } else if (const auto* busy = std::get_if<Busy>(&*attempt)) {
@@ -59,6 +53,32 @@ Result<Attempt> RecordingSession::attempt(bool enqueue, Instant deadline, Interr
     }
   }
   return attempt;
+}
+
+void RecordingSession::begin_hold(const Lease& lease) {
+  lease_ = lease;
+  confirmed_at_ = BootClock::now();
+  start_ = event(EventKind::acquired);
+  if (recorder_->store().has_leases() || claim_.detached)
+    start_->ttl = std::chrono::floor<Milliseconds>(claim_.ttl);
+  start_->waited = waiting_since_ ? since(*std::exchange(waiting_since_, std::nullopt)) : Milliseconds(0);
+  if (claim_.for_script) tell_start();  // we start nothing
+}
+
+// Before anything else is told of the hold.
+void RecordingSession::tell_start() {
+  if (start_) static_cast<void>(recorder_->note(*start_));
+  start_.reset();
+}
+
+void RecordingSession::heed_start() {
+  tell_start();
+  inner_->heed_start();
+}
+
+Result<Wake> RecordingSession::await_news(Instant until, Interrupt interrupt) {
+  tell_start();
+  return inner_->await_news(until, interrupt);
 }
 
 void RecordingSession::explain_end(EventKind of_waiter, std::string reason) {
@@ -74,6 +94,7 @@ void RecordingSession::withdraw(Instant deadline) {
 
 void RecordingSession::note_end(EventKind kind, Recorder::To to) {
   if (!lease_) return;
+  tell_start();
   Event end = event(kind);
   end.held = since(lease_->acquired_at);
   end.reason = reason_;
@@ -112,6 +133,7 @@ void RecordingSession::heed_renewal(const Renewal& renewal) {
 }
 
 Result<Renewal> RecordingSession::renew(Instant deadline, Interrupt interrupt) {
+  tell_start();
   auto renewal = inner_->renew(deadline, interrupt);
   if (renewal) heed_renewal(*renewal);
   return renewal;
@@ -188,6 +210,7 @@ void RecordingSession::heed_release(Released released, bool unattended) {
 }
 
 Result<Released> RecordingSession::release(Instant deadline, Interrupt interrupt) {
+  tell_start();
   const bool unattended = is_unattended(deadline, interrupt);
   const auto joined = joined_hold(deadline, interrupt);
   ends_at_us_ = wall_us();
@@ -198,6 +221,7 @@ Result<Released> RecordingSession::release(Instant deadline, Interrupt interrupt
 }
 
 Result<Released> RecordingSession::complete(Instant deadline, Interrupt interrupt) {
+  tell_start();
   ends_at_us_ = wall_us();
   auto released = inner_->complete(deadline, interrupt);
   if (released) heed_release(*released, false);

@@ -17,21 +17,22 @@ class RecordingSession final : public LockSession {
 
   void begin(bool enqueue, Instant deadline, Interrupt interrupt) override;
   Result<Attempt> attempt(bool enqueue, Instant deadline, Interrupt interrupt) override;
-  Result<Wake> await_news(Instant until, Interrupt interrupt) override {
-    return inner_->await_news(until, interrupt);
-  }
+  Result<Wake> await_news(Instant until, Interrupt interrupt) override;
   void withdraw(Instant deadline) override;
   Result<Renewal> renew(Instant deadline, Interrupt interrupt) override;
   Result<Renewal> confirm(Instant deadline, Interrupt interrupt) override;
   Result<Released> release(Instant deadline, Interrupt interrupt) override;
   Result<Released> complete(Instant deadline, Interrupt interrupt) override;
   Status count_min_hold(bool counts) override { return inner_->count_min_hold(counts); }
+  void heed_start() override;
   void explain_end(EventKind of_waiter, std::string reason) override;
   void note_lost(const std::string& reason) override;
   int hold_fd() const override { return inner_->hold_fd(); }
 
  private:
   Event event(EventKind kind) const;
+  void begin_hold(const Lease& lease);
+  void tell_start();
   void note_end(EventKind kind, Recorder::To to = Recorder::To::all);
   void note_no_lock(EventKind kind);
   void heed_renewal(const Renewal& renewal);
@@ -48,6 +49,7 @@ class RecordingSession final : public LockSession {
   bool tried_ = false;  // else whatever hold our token has is known by the token alone
   std::optional<Instant> waiting_since_;
   std::optional<Lease> lease_;  // our own hold, until its end has been noted
+  std::optional<Event> start_;  // not noted yet, as the command comes first
   Instant confirmed_at_{};
   std::string joined_id_;         // of the hold that we have joined
   std::int64_t ends_at_us_ = 0;   // the next one may begin before we have told of the end; 0: not yet

@@ -122,6 +122,9 @@ class LockSession {
   // says so. Means nothing for a joined hold. Errors: system.
   virtual Status count_min_hold(bool counts) = 0;
 
+  // The command that the hold is for has been started: time for what need not keep it from starting.
+  virtual void heed_start() {}
+
   // What the log is to tell of the end that comes: of a waiter what has become of it (timed_out, gave_up), of
   // a hold why it ends, and released if that was by itself, whatever order to stop may have come.
   virtual void explain_end(EventKind kind, std::string reason) {

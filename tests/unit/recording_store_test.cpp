@@ -111,6 +111,25 @@ TEST_F(RecordingStoreTest, AWaitAHoldAndItsEnd) {
   }
 }
 
+TEST_F(RecordingStoreTest, TheCommandComesBeforeTheNoteOfItsHold) {
+  inner_->attempts = {held};
+  const auto session = store_->session(claim_);
+  attempt(*session);
+  EXPECT_EQ(kinds(), Kinds{});
+  session->heed_start();
+  session->heed_start();
+  EXPECT_EQ(kinds(), Kinds{"acquired"});
+  EXPECT_TRUE(session->release(BootClock::now(), {}));
+  EXPECT_EQ(kinds(), (Kinds{"acquired", "released"}));
+}
+
+TEST_F(RecordingStoreTest, AScriptsHoldIsNotedAtOnce) {
+  inner_->attempts = {held};
+  claim_.for_script = true;
+  attempt(*store_->session(claim_));
+  EXPECT_EQ(kinds(), Kinds{"acquired"});
+}
+
 TEST_F(RecordingStoreTest, AWaiterThatLeaves) {
   inner_->attempts = {busy};
   const auto first = store_->session(claim_);

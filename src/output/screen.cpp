@@ -28,11 +28,8 @@ constexpr Duration k_patience = std::chrono::seconds(2);  // with a terminal tha
 
 // Another process's use of the terminal must not stop us when all that we want is to give it back.
 void restore(const termios& before) {
-  const sigset_t ttou = only(SIGTTOU);
-  sigset_t mask;
-  pthread_sigmask(SIG_BLOCK, &ttou, &mask);
+  const Blocked blocked(only(SIGTTOU));
   tcsetattr(STDIN_FILENO, TCSANOW, &before);
-  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
 }
 
 // Each line is written over the old one and what remains of that is cleared, so that nothing flickers. Where

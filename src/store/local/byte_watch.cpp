@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "store/local/byte_watch.hpp"
 
+#include "util/signal_set.hpp"
+
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -22,14 +23,11 @@ std::shared_ptr<ByteWatch> ByteWatch::start(std::shared_ptr<LockFile> file, Byte
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, k_stack);
-  // Signals are the business of the other threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread{};
-  const int code = pthread_create(&thread, &attributes, &ByteWatch::thread_main, owner);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const int code = [&] {
+    const Blocked blocked(all_signals());  // they are the business of the other threads
+    return pthread_create(&thread, &attributes, &ByteWatch::thread_main, owner);
+  }();
   pthread_attr_destroy(&attributes);
   if (code == 0) return watch;
   delete owner;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "store/redlock/worker.hpp"
 
-#include <signal.h>
+#include "util/signal_set.hpp"
 
 #include <chrono>
 #include <system_error>
@@ -11,22 +11,6 @@ namespace {
 
 // A hold asks several times within a moment.
 constexpr auto k_linger = std::chrono::milliseconds(20);
-
-// Signals are the main thread's business.
-class AllBlocked {
- public:
-  AllBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  AllBlocked(const AllBlocked&) = delete;
-  AllBlocked& operator=(const AllBlocked&) = delete;
-  ~AllBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
@@ -40,7 +24,7 @@ bool Worker::post(std::function<void()> task) {
   }
   if (thread_.joinable()) thread_.join();  // it has nothing more to do
   try {
-    const AllBlocked blocked;
+    const Blocked blocked(all_signals());  // they are the main thread's business
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
     tasks_.pop_back();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What bench.py needs in C, so that the yardstick costs nothing.
-//   helpers time COUNT CMD...          spawns and reaps CMD that often; prints the wall time of each in ns
+//   helpers time COUNT CMD...          spawns and reaps CMD that often, silently; prints the wall time of each in ns
 //   helpers loop SECONDS CMD...        runs CMD again and again; prints how often it ended with 0
 //   helpers mark LOG ID [USEC]         a critical section: appends "begin ID ns", sleeps, appends "end ID ns"
+//   helpers hold LOG ID FIFO           the same, until nobody has FIFO open for writing any more
 //   helpers local FILE CMD...          the floor of a local lock: open, flock, spawn, wait
 //   helpers redis PORT KEY CMD...      the floor of a Redis lock: two round trips around a spawned command
 #define _GNU_SOURCE
@@ -28,18 +29,21 @@ static long long now_ns(void) {
   return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-static int run(char** words) {
+static int run(char** words, const posix_spawn_file_actions_t* actions) {
   pid_t pid;
   int status = 0;
-  if (posix_spawnp(&pid, words[0], NULL, NULL, words, environ) != 0) return 127;
+  if (posix_spawnp(&pid, words[0], actions, NULL, words, environ) != 0) return 127;
   waitpid(pid, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 static int time_runs(long count, char** words) {
+  posix_spawn_file_actions_t silent;
+  posix_spawn_file_actions_init(&silent);
+  posix_spawn_file_actions_addopen(&silent, 1, "/dev/null", O_WRONLY, 0);
   for (; count > 0; --count) {
     const long long start = now_ns();
-    if (run(words) != 0) return 1;
+    if (run(words, &silent) != 0) return 1;
     printf("%lld\n", now_ns() - start);
   }
   return 0;
@@ -49,30 +53,46 @@ static int loop(double seconds, char** words) {
   const long long end = now_ns() + (long long)(seconds * 1e9);
   long done = 0;
   while (now_ns() < end) {
-    if (run(words) != 0) return 1;
+    if (run(words, NULL) != 0) return 1;
     ++done;
   }
   printf("%ld\n", done);
   return 0;
 }
 
-static int mark(const char* log, const char* id, long usec) {
+static int note(int fd, const char* what, const char* id) {
   char line[200];
-  const int fd = open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  int length = snprintf(line, sizeof line, "begin %s %lld\n", id, now_ns());
-  if (fd < 0 || write(fd, line, (size_t)length) != length) return 1;
+  const int length = snprintf(line, sizeof line, "%s %s %lld\n", what, id, now_ns());
+  return write(fd, line, (size_t)length) == length;
+}
+
+static int open_log(const char* path) {
+  return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+}
+
+static int mark(const char* path, const char* id, long usec) {
+  const int log = open_log(path);
+  if (log < 0 || !note(log, "begin", id)) return 1;
   if (usec > 0) {
     const struct timespec t = {usec / 1000000, usec % 1000000 * 1000};
     nanosleep(&t, NULL);
   }
-  length = snprintf(line, sizeof line, "end %s %lld\n", id, now_ns());
-  return write(fd, line, (size_t)length) == length ? 0 : 1;
+  return note(log, "end", id) ? 0 : 1;
+}
+
+static int hold(const char* path, const char* id, const char* fifo) {
+  // O_NONBLOCK: without it open() would wait for a writer who has gone already.
+  const int log = open_log(path), gate = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  char byte;
+  if (log < 0 || gate < 0 || fcntl(gate, F_SETFL, 0) != 0 || !note(log, "begin", id)) return 1;
+  if (read(gate, &byte, 1) != 0) return 1;
+  return note(log, "end", id) ? 0 : 1;
 }
 
 static int local_floor(const char* path, char** words) {
   const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0 || flock(fd, LOCK_EX) != 0) return 111;
-  return run(words);
+  return run(words, NULL);
 }
 
 // One request, one reply; the replies of the two commands fit into one segment.
@@ -97,7 +117,7 @@ static int redis_floor(int port, const char* key, char** words) {
   snprintf(request, sizeof request, "*6\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$32\r\n%s\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n15000\r\n", strlen(key),
            key, token);
   if (!ask(fd, request, "+OK")) return 75;
-  const int status = run(words);
+  const int status = run(words, NULL);
   snprintf(request, sizeof request, "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$%zu\r\n%s\r\n$32\r\n%s\r\n", strlen(release), release,
            strlen(key), key, token);
   return ask(fd, request, ":1") ? status : 112;
@@ -106,6 +126,7 @@ static int redis_floor(int port, const char* key, char** words) {
 int main(int count, char** words) {
   const char* mode = count > 2 ? words[1] : "";
   if (strcmp(mode, "mark") == 0 && count >= 4) return mark(words[2], words[3], count > 4 ? atol(words[4]) : 0);
+  if (strcmp(mode, "hold") == 0 && count == 5) return hold(words[2], words[3], words[4]);
   if (strcmp(mode, "time") == 0 && count > 3) return time_runs(atol(words[2]), words + 3);
   if (strcmp(mode, "loop") == 0 && count > 3) return loop(atof(words[2]), words + 3);
   if (strcmp(mode, "local") == 0 && count > 3) return local_floor(words[2], words + 3);

@@ -12,6 +12,7 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 import costs  # noqa: E402
+import growth  # noqa: E402
 import recovery  # noqa: E402
 import report  # noqa: E402
 import standing  # noqa: E402
@@ -20,7 +21,7 @@ import turns  # noqa: E402
 from tools import Bench  # noqa: E402
 
 MEASURES = {"wrap": costs.wrap, "modes": costs.modes, "shell": costs.shell, "handover": turns.handover,
-            "contend": turns.contend, "idle": standing.idle, "recovery": recovery.recovery,
+            "contend": turns.contend, "idle": standing.idle, "recovery": recovery.recovery, "growth": growth.growth,
             "list": stores.list_, "history": stores.history}
 
 

@@ -13,6 +13,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 import costs  # noqa: E402
 import growth  # noqa: E402
+import readme  # noqa: E402
 import recovery  # noqa: E402
 import report  # noqa: E402
 import standing  # noqa: E402
@@ -31,9 +32,13 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="a tenth of the samples")
     parser.add_argument("--no-peers", action="store_true", help="without etcdctl, redis-cli and redis-py")
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
+    parser.add_argument("--readme", metavar="FILE", nargs="?", const="-",
+                        help="measure what the table in README.md tells, and print it, or put it into FILE")
     parser.add_argument("--klock", default=os.environ.get("KLOCK", HERE / "../../build/release/klock"))
     options = parser.parse_args()
     options.klock = os.path.abspath(options.klock)
+    if options.readme and (options.measures or options.no_peers):
+        parser.error("--readme chooses what is measured")
     if not os.access(options.klock, os.X_OK):
         parser.error(f"no klock at {options.klock}: build the preset release, or use --klock")
     return options
@@ -48,12 +53,16 @@ def main():
     with tempfile.TemporaryDirectory(prefix="klock-bench-") as directory:
         bench = Bench(options.klock, options.quick, directory, with_peers=not options.no_peers)
         try:
-            for measure in options.measures or MEASURES:
+            for measure in options.measures or (readme.MEASURES if options.readme else MEASURES):
                 MEASURES[measure](bench, figures)
         finally:
             bench.end()
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(figures.results, indent=1) + "\n", encoding="utf-8")
+    if options.readme == "-":
+        print("\n" + readme.text(figures.results))
+    elif options.readme:
+        readme.put_into(pathlib.Path(options.readme), figures.results)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from support import many
 
 
 def list_(bench, report):
-    rounds = 2 if bench.quick else 15
+    rounds = 2 if bench.quick else 7
     rows = []
     for tool, url in bench.urls.items():
         bench.output(bench.klock, "acquire", "--url", url, "--for", "1h", many.SEED)
@@ -48,7 +48,7 @@ def kib(bench, url):
 
 def history(bench, report):
     """What many runs leave, each with a name, and a group, of its own."""
-    runs = 1_000 if bench.quick else 20_000
+    runs = 1_000 if bench.quick else 10_000
     rows = []
     for tool, url in bench.urls.items():
         script = 'i=$1; while [ $i -lt $2 ]; do "$3" run --url "$4" "g$i:n" -- true || exit; i=$((i + 1)); done'

@@ -64,6 +64,13 @@ class Queue:
         # is to be let go at any time between.
         time.sleep(0.2 + random.random() / 10)
 
+    def kill_first(self, count):
+        """The first waiters are gone, and have not said goodbye."""
+        for waiter in self.waiters[:count]:
+            waiter.kill()
+            waiter.wait()
+        del self.waiters[:count]
+
     def release(self):
         """Lets all of them run to their end. Returns (ms from each end to the next begin; how many were overtaken)."""
         self._gate.open()

@@ -67,6 +67,9 @@ FIGURES = (
     of_holder_and_waiter("CPU of an idle holder; of a waiter, a minute", "CPU ms/min", " ms"),
     Figure("klock, or its like, killed: both commands run at once for", "recovery", "both ran (worst)"),
     Figure("... the next one starts after the old one's end within", "recovery", "next after the old one's end ms", " ms"),
+    Figure("the holder's host is gone, lease 4 s: the next one starts within", "recovery", "next after the kill ms", " ms",
+           who=(" host",)),
+    Figure("9 waiters killed: the tenth starts after the holder's end within", "recovery-waiters", "median ms", " ms", "/flock"),
 )
 
 

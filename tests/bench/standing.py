@@ -17,7 +17,7 @@ class Window:
 
     def __init__(self, bench):
         self._bench = bench
-        self.calls, self.requests = [], 0.0
+        self.calls, self.requests, self.seconds = [], 0.0, 0.0
 
     def watch(self, pids, seconds):
         """{key: CPU in ms a minute} of {key: pids}."""

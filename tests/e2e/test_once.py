@@ -2,7 +2,9 @@
 """--once: of all that start, exactly one does the work, and whoever comes later finds it done."""
 import json
 import os
+import pathlib
 import signal
+import stat
 
 import pytest
 from support.proc import SLOW, wait_until
@@ -146,6 +148,29 @@ def test_no_file_is_left_for_a_mark_that_has_expired(on_local, local_directory):
     wait_until(lambda: on_local.run("once", "show", "n", "today").status == 1, what="the mark has expired")
     assert run_once(on_local, key="other").out == "ran\n" and on_local.run("once", "clear", "n", "other").status == 0
     assert not [name for name in os.listdir(local_directory) if "today" in name]
+
+
+def modes_of(directory, pattern):
+    return {stat.S_IMODE(path.stat().st_mode) for path in pathlib.Path(directory).rglob(pattern)}
+
+
+def test_marks_of_a_user_are_as_private_as_the_log(make_klock, as_nobody):
+    klock = make_klock()
+    assert as_nobody(klock, "run", "--once", "today", "n", "--", "true").wait() == 0
+    state = f"{klock.directory}/home/.local/state/klock"
+    assert modes_of(state, "once") == {0o700}
+    assert modes_of(state, "*.once") == modes_of(state, "events.log") == {0o600}
+
+
+def test_marks_of_a_shared_directory_are_for_all_who_share_it(make_klock, tmp_path, as_nobody):
+    directory = tmp_path / "shared"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    klock = make_klock(f"local:{directory}")
+    done = klock.start_program("sh", "-c", 'umask 077; exec "$0" run --once today n -- true', klock.path)
+    assert done.wait() == 0 and modes_of(directory, "*.once") == {0o644}
+    other = as_nobody(klock, "run", "--once", "today", "n", "--", "echo", "ran")
+    assert other.wait() == 0 and other.out == "", other.err
 
 
 def test_a_lost_companion_leaves_no_mark(store):

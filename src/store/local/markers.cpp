@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <system_error>
 
 namespace klock {
 namespace {
@@ -67,7 +68,7 @@ std::string entry_text(const std::string& lock_key, const Once& once, const Pers
 }
 
 // A file under its final name is whole, whatever happens meanwhile.
-int write_file(const std::string& directory, const std::string& path, const std::string& text) {
+int write_file(const std::string& directory, const std::string& path, const std::string& text, mode_t mode) {
   const std::string temporary = directory + "/." + std::to_string(getpid()) + "-" +
                                 std::to_string(BootClock::now().time_since_epoch().count());
   const auto fail = [&] {
@@ -75,8 +76,9 @@ int write_file(const std::string& directory, const std::string& path, const std:
     unlink(temporary.c_str());
     return error;
   };
-  const Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
+  const Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return errno;
+  if (fchmod(fd.get(), mode) != 0) return fail();  // whatever the umask
   const ssize_t put = write(fd.get(), text.data(), text.size());
   if (put >= 0 && put != static_cast<ssize_t>(text.size())) errno = ENOSPC;
   if (put != static_cast<ssize_t>(text.size()) || fsync(fd.get()) != 0) return fail();
@@ -120,14 +122,23 @@ Result<std::optional<Marker>> Markers::find(const std::string& lock_key, const s
 
 Status Markers::put(const std::string& lock_key, const Once& once, const Person& who) const {
   KLOCK_TRY(file, path(lock_key, once.key));
-  if (!in_lock_directory_) {
-    std::error_code error;
-    std::filesystem::create_directories(directory_, error);
-    if (error) return path_failure("cannot create the directory of markers", directory_, error.value());
-  }
+  KLOCK_CHECK(prepare());
   sweep();
-  if (const int error = write_file(directory_, file, entry_text(lock_key, once, who)); error != 0)
+  // Who shares the locks has to see what is done. Else nobody has to, and it tells as much as the log.
+  const mode_t mode = in_lock_directory_ ? 0644 : 0600;
+  if (const int error = write_file(directory_, file, entry_text(lock_key, once, who), mode); error != 0)
     return path_failure("cannot write the marker", file, error);
+  return {};
+}
+
+// The names of the files tell locks and keys: they are for this user alone too.
+Status Markers::prepare() const {
+  if (in_lock_directory_) return {};
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(directory_).parent_path(), error);
+  if (!error && mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST)
+    error.assign(errno, std::generic_category());
+  if (error) return path_failure("cannot create the directory of markers", directory_, error.value());
   return {};
 }
 

@@ -30,6 +30,7 @@ class Markers {
 
  private:
   Result<std::string> path(const std::string& lock_key, const std::string& once_key) const;
+  Status prepare() const;
   void sweep() const;
 
   std::string directory_;  // empty: there is none

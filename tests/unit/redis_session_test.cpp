@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: MIT
+#include "journal/recording_store.hpp"
 #include "support/redis_fixture.hpp"
+#include "util/fd.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 namespace klock::test {
 namespace {
@@ -91,6 +100,56 @@ TEST_F(RedisSession, RenewalDoesNotBringAVanishedRecordBack) {
   EXPECT_EQ(server().command({"EXISTS", "klock:a"}), "0");
   EXPECT_EQ(mine->release(soon(), {}), Released::gone);
   EXPECT_EQ(keys_left(), "");
+}
+
+// The server has done what was asked when the answer is late, and is asked once more.
+TEST_F(RedisSession, ALossWhoseAnswerIsLateIsToldOnce) {
+  const auto is_loss = [](const Event& event) { return event.kind == EventKind::lost; };
+  for (const bool renews_again : {true, false}) {
+    server().command({"FLUSHALL"});
+    char audit[] = "/tmp/klock-audit-XXXXXX";
+    ASSERT_TRUE(Fd(mkstemp(audit)));
+    const auto locks = record_events(open_redis_store(server().redis_url(), "klock:"), {audit, {}, {}});
+    const auto losses = [&] {
+      const auto page = locks->events({}, soon(), {});
+      return page ? std::count_if(page->events.begin(), page->events.end(), is_loss) : -1;
+    };
+    auto mine = locks->session(make_claim("a"));
+    ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
+    ASSERT_TRUE(mine->renew(soon(), {}));  // the server knows the script now
+    server().command({"DEL", "klock:a"});
+    server().freeze();
+    EXPECT_FALSE(mine->renew(in_ms(50), {}));
+    server().thaw();
+    ASSERT_TRUE(eventually([&] { return losses() == 1; }));
+    if (renews_again) {
+      const auto renewal = mine->renew(soon(), {});
+      EXPECT_TRUE(renewal && std::holds_alternative<Gone>(*renewal));
+    }
+    mine->note_lost("it could not be renewed in time");
+    EXPECT_EQ(losses(), 1) << renews_again;
+    std::ifstream file(audit);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t told = text.find("\"lost\"");
+    EXPECT_NE(told, std::string::npos) << text;
+    EXPECT_EQ(text.find("\"lost\"", told + 1), std::string::npos) << text;
+    unlink(audit);
+  }
+}
+
+TEST_F(RedisSession, EachLossOfARunWithSeveralLocksIsTold) {
+  Claim claim = make_claim("a");
+  for (const char* name : {"a", "b"}) {
+    claim.lock = {name, std::string("klock:") + name};
+    auto mine = store().session(claim);
+    ASSERT_TRUE(is_held(mine->attempt(true, soon(), {})));
+    server().command({"DEL", claim.lock.key, "{" + claim.lock.key + "}:holders"});
+    EXPECT_TRUE(mine->renew(soon(), {}));
+    const auto page = store().events({}, soon(), {});
+    ASSERT_TRUE(page && !page->events.empty());
+    EXPECT_EQ(page->events.back().kind, EventKind::lost);
+    EXPECT_EQ(page->events.back().lock.name, name);
+  }
 }
 
 TEST_F(RedisSession, ReclaimTakesBackOnlyWhatNobodyHadInBetween) {

@@ -144,10 +144,9 @@ local function waiter_of(token)
           mode = mode, details = details}
 end
 
--- `entry`: that of HOLDERS or WAITERS; `facts`: names and values of what else is to be told.
-local function log(what, token, entry, facts, unless_told)
-  local event = {what, K, id_of(token), entry.mode, entry.details, entry.fence or '', entry.state or '', facts or {},
-                 unless_told}
+-- `entry`: that of HOLDERS or WAITERS; for the rest see write_event().
+local function log(what, token, entry, facts, likely)
+  local event = {what, K, id_of(token), entry.mode, entry.details, entry.fence or '', entry.state or '', facts or {}, likely}
   if notes then notes[#notes + 1] = {now, event} else write_event(unpack(event)) end
 end
 
@@ -161,8 +160,9 @@ local function log_end(what, token, holder, facts, ended)
   log(what, token, holder, facts)
 end
 
--- A loss, told by whoever finds it out for his own command. Where somebody came since, he has told that it expired, unless
--- this server took over from one that kept the hold to itself.
+-- A loss, told by whoever finds it out for his own command. It may be told already: by an answer of ours that came too late
+-- to be heard; and where somebody came since, he has told that it expired, unless this server took over from one that kept
+-- the hold to itself.
 local function log_loss(token, fence, entry, reason)
   local holder = holder_of(token)
   if holder then
@@ -170,7 +170,7 @@ local function log_loss(token, fence, entry, reason)
     return log_end('lost', token, holder, {'reason', reason})
   end
   local last = redis.call('GET', FENCE)
-  log('lost', token, entry, {'reason', reason}, last and last ~= fence or nil)
+  log('lost', token, entry, {'reason', reason}, last and last ~= fence)
 end
 
 local function leave_queue(token)

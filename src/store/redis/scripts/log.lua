@@ -57,23 +57,28 @@ local function count(what, state, facts)
   redis.pcall('PEXPIRE', key, text(month))
 end
 
--- Whether the log knows already how the hold `id` has ended.
-local function is_end_told(id)
-  local entries = redis.pcall('XREVRANGE', EVENTS, '+', '-', 'COUNT', '500')
-  if entries.err then return true end
+local ends = {expired = true, forced = true, lost = true}
+
+-- Whether the last thing that the log knows of the hold `id` (one run has the same for all its locks) is how it has ended.
+-- nil: the log is not to be read.
+local function is_end_told(key, id)
+  local entries = EVENTS and redis.pcall('XREVRANGE', EVENTS, '+', '-', 'COUNT', '500')
+  if not entries or entries.err then return nil end
   for _, entry in ipairs(entries) do
     local fields = {}
     for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
-    if fields.id == id and (fields.event == 'expired' or fields.event == 'forced' or fields.event == 'lost') then
-      return true
-    end
+    if fields.id == id and fields.key == key then return ends[fields.event] or false end
   end
   return false
 end
 
--- `facts`: names and values of what else is to be told; `unless_told`: of an end that somebody else may have told.
-local function write_event(what, key, id, mode, details, fence, state, facts, unless_told)
-  if unless_told and (not EVENTS or is_end_told(id)) then return end
+-- `facts`: names and values of what else is to be told. `likely`: of an end that may have been told already; whether it is
+-- likely to have been, where the log is not to be read. nil: it has not.
+local function write_event(what, key, id, mode, details, fence, state, facts, likely)
+  if likely ~= nil then
+    local told = is_end_told(key, id)
+    if told or (told == nil and likely) then return end
+  end
   count(what, state, facts)
   if not EVENTS then return end
   local command = {'XADD', EVENTS, 'MAXLEN', '~', '10000', '*', 'event', what, 'key', key, 'id', id, 'mode', mode,

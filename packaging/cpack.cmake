@@ -36,6 +36,9 @@ install(FILES ${packaging}/copyright ${packed}/changelog.gz DESTINATION ${CMAKE_
 install(FILES ${packaging}/klock.toml DESTINATION /etc/klock COMPONENT system EXCLUDE_FROM_ALL)
 install(FILES ${packaging}/tmpfiles.conf DESTINATION /usr/lib/tmpfiles.d RENAME klock.conf COMPONENT system EXCLUDE_FROM_ALL)
 install(FILES ${packed}/changelog.Debian.gz DESTINATION /usr/share/doc/klock COMPONENT debian EXCLUDE_FROM_ALL)
+# Debian leaves the directory of the others to its administrators.
+install(FILES ${PROJECT_SOURCE_DIR}/completions/_klock DESTINATION /usr/share/zsh/vendor-completions
+        COMPONENT debian EXCLUDE_FROM_ALL)
 install(FILES ${packaging}/debian/lintian-overrides DESTINATION /usr/share/lintian/overrides RENAME klock
         COMPONENT debian EXCLUDE_FROM_ALL)
 
@@ -77,5 +80,5 @@ set(CPACK_RPM_POST_INSTALL_SCRIPT_FILE ${packaging}/rpm-post)
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /etc /usr/lib/tmpfiles.d /usr/share/man /usr/share/man/man1
     /usr/share/man/man7 /usr/share/bash-completion
     /usr/share/bash-completion/completions /usr/share/fish /usr/share/fish/vendor_completions.d /usr/share/zsh
-    /usr/share/zsh/vendor-completions)
+    /usr/share/zsh/site-functions)
 include(CPack)

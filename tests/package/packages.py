@@ -7,6 +7,8 @@ import subprocess
 
 TOP = pathlib.Path(__file__).parents[2]
 RELEASE = TOP / "build/release"
+# Where zsh looks for completions.
+ZSH_OF_DEBIAN, ZSH_OF_OTHERS = "/usr/share/zsh/vendor-completions", "/usr/share/zsh/site-functions"
 
 
 def said_by(*command, timeout=300):
@@ -65,6 +67,7 @@ def check_rpm(rpm, deb):
     said_by("rpm", "-K", "--nosignature", rpm)
     only_debian = ("/usr/share/lintian/", "/usr/share/doc/klock/changelog.Debian")
     expected = {name: mode for name, mode in deb_files(deb).items() if not name.startswith(only_debian)}
+    expected[f"{ZSH_OF_OTHERS}/_klock"] = expected.pop(f"{ZSH_OF_DEBIAN}/_klock")
     assert rpm_files(rpm) == expected, (rpm_files(rpm), expected)
     flags = said_by("rpm", "-qp", "--qf", "[%{FILEFLAGS:fflags} %{FILENAMES}\\n]", rpm).splitlines()
     assert [line for line in flags if line.startswith("c")] == ["cn /etc/klock/klock.toml"], flags  # config(noreplace)
@@ -77,4 +80,5 @@ def check_tarball(tarball, directory):
     klock = top / "bin/klock"
     assert "INTERP" not in said_by("readelf", "--program-headers", "--wide", klock)
     assert said_by(klock, "run", "--url", f"local:{directory}", "tarball", "--", "echo", "hi") == "hi\n"
+    assert os.path.exists(top / "share/zsh/site-functions/_klock")
     assert os.path.exists(top / "share/man/man1/klock.1.gz") and not os.path.exists(top / "etc")

@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 import uuid
 
@@ -78,6 +79,21 @@ def make_klock(klock_path, tmp_path, request, make_redis):  # make_redis: the se
     finally:
         for process in marked(mark):
             os.kill(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def wrong_clock(tmp_path):
+    """wrong_clock(seconds) -> the environment of a program whose wall clock is ahead by that."""
+    library = tmp_path / "clock.so"
+    subprocess.run(["cc", "-O1", "-Wall", "-shared", "-fPIC", "-o", library, HERE.parent / "fault/clock.c"], check=True)
+
+    def ahead(seconds):
+        step = tmp_path / f"step{seconds}"
+        step.write_bytes(struct.pack("q", seconds))
+        sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        return {"LD_PRELOAD": str(library), "KLOCK_FAULT_CLOCK": str(step), "ASAN_OPTIONS": sanitizer}
+
+    return ahead
 
 
 @pytest.fixture

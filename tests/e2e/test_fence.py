@@ -4,10 +4,11 @@ import signal
 import time
 
 from support.proc import wait_until
+from support.runner import lock_files
 
 
-def fence(store, *options):
-    return int(store.run("run", *options, "n", "--", "sh", "-c", "echo $KLOCK_FENCE").out)
+def fence(store, *options, **more):
+    return int(store.run("run", *options, "n", "--", "sh", "-c", "echo $KLOCK_FENCE", **more).out)
 
 
 def test_grows_with_every_hold(every_store):
@@ -25,6 +26,15 @@ def test_grows_after_a_restart_without_data(on_redis, redis):
     before = fence(on_redis)
     redis.restart()
     assert fence(on_redis) > before
+
+
+def test_grows_when_the_clock_is_put_back(on_local, local_directory, wrong_clock):
+    fences = [fence(on_local, env=wrong_clock(86400))]
+    assert fences[0] / 1e6 > time.time() + 80000
+    for seconds in (0, -86400, 3600):
+        assert lock_files(local_directory) == [], "nothing tells of the last one"
+        fences.append(fence(on_local, env=wrong_clock(seconds)))
+    assert fences == sorted(set(fences))
 
 
 def test_grows_from_a_number_ahead_of_the_clock(on_redis, redis, client):

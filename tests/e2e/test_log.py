@@ -296,7 +296,7 @@ def test_local_file_is_bounded(on_local, local_directory):
     line = log.read_text().splitlines()[0] + "\n"
     log.write_text(line * (2 * 1024 * 1024 // len(line) + 1))
     on_local.run("run", "m", "--", "true")
-    assert sorted(path.name for path in local_directory.iterdir()) == ["events.log", "events.log.1", "statistics"]
+    assert sorted(path.name for path in local_directory.glob("[!.]*")) == ["events.log", "events.log.1", "statistics"]
     assert [event["name"] for event in events_of(on_local, "m")] == ["m", "m"]
     assert log.stat().st_size < 10000
 

@@ -99,15 +99,9 @@ def overlap(journal, a, b):
 
 def fence(journal, a, b):
     """Whether the fence of `b` need not be above that of `a`. They may have been acquired in the other order where they ran
-    at once. Section 4: "max(last + 1, server time in microseconds)"; the local store forgets the last one of a name with
-    its file (section 6: "none is left behind for a name that nobody uses"), and a wall clock that goes back shows then."""
-    if journal.store == "local" and any(fault.kind == "step_clock" and fault.begin <= b.begin
-                                        for fault in journal.faults.values()):
-        return True
-    if a.last > b.begin and overlap(journal, a, b):
-        return True
-    # `b`, whose fence is the older one, had it before the loss, and began after `a` as the reply was slow.
-    return lost_data(journal, b, a)
+    at once. Of two that did not, the one whose fence is the older may have had it before a loss, and begun after the other
+    as the reply was slow."""
+    return (a.last > b.begin and overlap(journal, a, b) is not None) or lost_data(journal, b, a)
 
 
 def overtaking(journal, a, b):

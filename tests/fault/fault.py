@@ -51,10 +51,7 @@ class Test:
                             self._store.url(0))
         job = os.path.abspath(options.job)
         self._pulses = [subprocess.Popen([job, "pulse", self.path, str(cpu)]) for cpu in sorted(os.sched_getaffinity(0))]
-        clocks = None
-        # Not with odd seeds on the local store, so that the order of its fences is checked too (excuses.fence).
-        if can_step(self._klock.path) and not (options.store == "local" and options.seed % 2):
-            clocks = Clocks(directory, options.clock)
+        clocks = Clocks(directory, options.clock) if can_step(self._klock.path) else None
 
         def environment_of(host):
             return {"KLOCK_URL": self._store.url(host), **(clocks.environment(host) if clocks else {})}

@@ -42,6 +42,7 @@ Result<std::optional<FoundHold>> find_covering(const LockFile& file, const Token
 LocalSession::LocalSession(std::shared_ptr<const LockDirectory> directory, Markers markers, Claim claim)
     : directory_(std::move(directory)),
       markers_(std::move(markers)),
+      fence_clock_(directory_->path()),
       claim_(std::move(claim)),
       path_(directory_->file_path(claim_.lock.key)) {}
 
@@ -370,7 +371,7 @@ Status LocalSession::write_record(LockFile& file, const std::optional<HoldRecord
   record.slots = claim_.slots;
   record.since_wall_ms = wall_ms();
   record.acquired_ns = now.time_since_epoch().count();
-  KLOCK_TRY(fence, next_fence(file, claim_.mode, last ? last->fence : 0));
+  KLOCK_TRY(fence, next_fence(file, claim_.mode, last ? last->fence : 0, fence_clock_));
   record.fence = fence;
   record.detached = claim_.detached;
   const Instant end = claim_.detached ? now + claim_.ttl : k_never;

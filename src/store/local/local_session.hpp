@@ -3,6 +3,7 @@
 
 #include "lease/lock_store.hpp"
 #include "store/local/byte_watch.hpp"
+#include "store/local/fence_clock.hpp"
 #include "store/local/lock_directory.hpp"
 #include "store/local/lock_file.hpp"
 #include "store/local/markers.hpp"
@@ -104,6 +105,7 @@ class LocalSession final : public LockSession {
 
   const std::shared_ptr<const LockDirectory> directory_;
   const Markers markers_;
+  const FenceClock fence_clock_;
   const Claim claim_;
   const std::string path_;
   Place place_;

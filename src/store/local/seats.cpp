@@ -105,11 +105,9 @@ Result<bool> has_free_slot(const LockFile& file, std::size_t slots) {
 }
 
 // Several may count at once: each adds one to what it read under a byte lock. Whoever is frozen while it has
-// that byte does not hold the others up: the wall clock alone then keeps the order.
-Result<std::uint64_t> next_fence(LockFile& file, Mode mode, std::uint64_t last) {
-  const auto above = [&] {
-    return std::max(static_cast<std::uint64_t>(wall_us()), std::max(last, read_fence(file)) + 1);
-  };
+// that byte does not hold the others up: the clock alone then keeps the order.
+Result<std::uint64_t> next_fence(LockFile& file, Mode mode, std::uint64_t last, const FenceClock& clock) {
+  const auto above = [&] { return std::max(clock.now_us(), std::max(last, read_fence(file)) + 1); };
   if (mode == Mode::exclusive) return above();
   bool locked = false;
   for (int i = 0; i < k_fence_tries && !locked; ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "store/local/fence_clock.hpp"
 #include "store/local/lock_file.hpp"
 #include "store/local/records.hpp"
 #include "util/clock.hpp"
@@ -35,7 +36,7 @@ tl::unexpected<Error> other_slots(std::size_t theirs, std::size_t ours);
 Result<bool> has_free_slot(const LockFile& file, std::size_t slots);
 
 // A fence above all that were given before. Precondition: `hold` is ours, shared or not. Errors: of writing.
-Result<std::uint64_t> next_fence(LockFile& file, Mode mode, std::uint64_t last);
+Result<std::uint64_t> next_fence(LockFile& file, Mode mode, std::uint64_t last, const FenceClock& clock);
 
 // Runs that have joined a hold keep it when its holder has gone; the holder's token is void then. The kernel
 // tells: the hold is its holder's as long as that one has its byte. But others may take a byte that was let

@@ -15,8 +15,8 @@ NOBODY = 65534
 
 
 def lock_files(directory):
-    """What a local store has in its directory, without the log and the statistics."""
-    return sorted(name for name in os.listdir(directory) if not name.startswith(("events.log", "statistics")))
+    """What a local store has in its directory, without the log, the statistics and what its fences begin with."""
+    return sorted(name for name in os.listdir(directory) if not name.startswith(("events.log", "statistics", ".epoch-")))
 
 
 def give_away(path):

@@ -46,7 +46,7 @@ std::string host_name() {
 std::string origin() {
   std::array<char, 64> space{};
   const ssize_t length = readlink("/proc/self/ns/pid", space.data(), space.size());
-  const std::string boot = read_small_file("/proc/sys/kernel/random/boot_id", 64);
+  const std::string& boot = boot_id();
   if (length <= 0 || boot.size() < 8) return {};
   return boot.substr(0, 8) + "/" + std::string(space.data(), static_cast<std::size_t>(length));
 }

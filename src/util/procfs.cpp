@@ -17,6 +17,14 @@ std::string read_small_file(const std::string& path, std::size_t limit) {
   return read_all(Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC)).get(), limit);
 }
 
+const std::string& boot_id() {
+  static const std::string id = [] {
+    const std::string text = read_small_file("/proc/sys/kernel/random/boot_id", 64);
+    return text.substr(0, text.find('\n'));
+  }();
+  return id;
+}
+
 std::string read_all(int fd, std::size_t limit) {
   std::string text;
   if (fd < 0) return text;

@@ -16,6 +16,9 @@ std::string read_small_file(const std::string& path, std::size_t limit);
 // At most `limit` bytes from `fd` up to its end; "" for fd -1.
 std::string read_all(int fd, std::size_t limit);
 
+// This boot of this kernel; empty if /proc does not tell. It is asked once.
+const std::string& boot_id();
+
 // 0: there is no such process, or it cannot be known.
 pid_t parent_of(pid_t pid);
 

@@ -2,6 +2,7 @@
 #include "store/local/fence_clock.hpp"
 
 #include "support/local_fixture.hpp"
+#include "util/procfs.hpp"
 
 #include <gtest/gtest.h>
 

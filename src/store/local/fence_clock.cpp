@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "store/local/fence_clock.hpp"
 
-#include "store/local/records.hpp"
 #include "util/directory.hpp"
+#include "util/procfs.hpp"
 
 #include <unistd.h>
 

@@ -3,12 +3,11 @@
 
 #include "lease/stored_json.hpp"
 #include "store/local/lock_directory.hpp"
-#include "util/fd.hpp"
 #include "util/json_text.hpp"
+#include "util/procfs.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <fcntl.h>
 #include <sha2.h>
 #include <unistd.h>
 
@@ -70,15 +69,6 @@ std::optional<Milliseconds> elapsed_since(std::int64_t instant_ns) {
   const Duration elapsed = BootClock::now().time_since_epoch() - Duration(instant_ns);
   if (instant_ns == 0 || elapsed < Duration::zero()) return std::nullopt;
   return std::chrono::duration_cast<Milliseconds>(elapsed);
-}
-
-std::string read_boot_id() {
-  const Fd fd(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  std::array<char, 64> text{};
-  const ssize_t got = fd ? ::read(fd.get(), text.data(), text.size()) : 0;
-  std::string id(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-  if (!id.empty() && id.back() == '\n') id.pop_back();
-  return id;
 }
 
 }  // namespace
@@ -236,11 +226,6 @@ Joiner joiner_of(const Token& token) {
   Joiner joiner = 0;
   std::from_chars(proof.data(), proof.data() + k_joiner_bits / 4, joiner, 16);
   return joiner;
-}
-
-const std::string& boot_id() {
-  static const std::string id = read_boot_id();
-  return id;
 }
 
 }  // namespace klock

@@ -96,7 +96,4 @@ std::string proof_of(const Token& token);
 // Who joins with this token. It shows in /proc/locks, and gives nothing of the token away either.
 Joiner joiner_of(const Token& token);
 
-// This boot of this kernel; empty if /proc does not tell.
-const std::string& boot_id();
-
 }  // namespace klock

@@ -12,8 +12,8 @@ namespace klock {
 // `klock status` for people: per lock one line with its state, then indented lines for holders and waiters.
 std::string status_text(const std::vector<LockState>& states, const std::string& store);
 
-// The documented JSON array of `klock status --json` (klock(1), JSON), ending in a newline. Invalid UTF-8 is
-// replaced.
+// The documented JSON array of `klock status --json` (klock-status(1), JSON), ending in a newline. Invalid
+// UTF-8 is replaced.
 std::string status_json(const std::vector<LockState>& states, const std::string& store);
 
 // `klock once show --json`: likewise, one object.

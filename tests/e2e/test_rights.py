@@ -11,7 +11,7 @@ import pytest
 from support import shells
 from support.proc import wait_until
 
-MANUAL = pathlib.Path(__file__).parents[2] / "man" / "klock.1"
+MANUAL = pathlib.Path(__file__).parents[2] / "man" / "klock-stores.7"
 KEYS = ["~klock:*", "~{klock:*", "&{klock:*"]
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""--help, klock(1), README.md and the sample configuration agree on options, exit statuses and keys.
+"""--help, the manual pages, README.md and the sample configuration agree on options, exit statuses and keys; and what the
+pages refer to is there.
 
 --self-test: the comparison finds a difference in each direction."""
 
@@ -25,16 +26,21 @@ def differences(left, left_name, right, right_name):
     return found
 
 
-def compare_help_with_man(helps, man):
-    """helps: {subcommand or None: options}; man: the source of the page."""
-    everywhere = surfaces.man_options(man, "Global options")
-    found = differences(helps[None], "klock --help", everywhere, "klock(1), Global options")
+def options_of(pages, subcommand):
+    """Those that the page of a subcommand describes. One without a page of its own has none."""
+    return surfaces.man_options(pages.get(f"klock-{subcommand}(1)", ""), subcommand)
+
+
+def compare_help_with_man(helps, pages):
+    """helps: {subcommand or None: options}; pages: {name: source}."""
+    everywhere = surfaces.man_options(pages["klock(1)"])
+    found = differences(helps[None], "klock --help", everywhere, "klock(1)")
     for subcommand, options in helps.items():
         if subcommand is None:
             continue
         own = {option: value for option, value in options.items() if option not in helps[None]}
-        described = surfaces.man_options(man, f"klock {subcommand}")
-        found += differences(own, f"klock {subcommand} --help", described, f"klock(1), klock {subcommand}")
+        described = options_of(pages, subcommand)
+        found += differences(own, f"klock {subcommand} --help", described, f"klock-{subcommand}(1)")
     return found
 
 
@@ -51,10 +57,29 @@ def compare_statuses(man, readme):
     )
 
 
-def compare_subcommands(top_help, man):
-    in_help = re.findall(r"^  ([a-z-]+)  ", top_help, re.M)
-    in_man = re.findall(r"^\.Ss klock ([a-z-]+)$", man, re.M)
-    return differences(set(in_help), "klock --help", set(in_man), "klock(1)")
+def compare_subcommands(top_help, pages):
+    """klock(1) lists all; each has a page, or is described there."""
+    in_help = set(re.findall(r"^  ([a-z-]+)  ", top_help, re.M))
+    listed = set(re.findall(r"^\.It Xr klock-([a-z-]+) 1$", pages["klock(1)"], re.M))
+    described = set(re.findall(r"^\.Nm\n\.Cm ([a-z-]+)$", pages["klock(1)"], re.M))
+    named = {name[len("klock-"):-len("(1)")] for name in pages if re.fullmatch(r"klock-.*\(1\)", name)}
+    return differences(in_help, "klock --help", listed | described, "klock(1)") + differences(
+        listed, "klock(1)", named, "the names of the pages"
+    )
+
+
+def broken_references(pages):
+    found = set()
+    for source in pages.values():
+        title = re.search(r"^\.Dt (.*)$", source, re.M).group(1)
+        headings = re.findall(r"^\.S[hs] (.*)$", source, re.M)
+        for heading in re.findall(r"^\..*\bSx (.*?)(?: [.,:;])*$", source, re.M):
+            if heading not in headings:
+                found.add(f"{title}: there is no {heading}")
+        for name, section in re.findall(r"^\..*\bXr (klock\S*) (\d)", source, re.M):
+            if f"{name}({section})" not in pages:
+                found.add(f"{title}: there is no {name}({section})")
+    return sorted(found)
 
 
 def sample_configuration(text):
@@ -69,7 +94,7 @@ PAIRS = {"tls-cert": "tls-key", "tls-key": "tls-cert"}
 
 def check_sample(man):
     lines, keys = sample_configuration((surfaces.ROOT / "packaging/klock.toml").read_text())
-    section = re.search(r"^\.Sh CONFIGURATION$(.*?)^\.Sh ", man, re.M | re.S).group(1)
+    section = surfaces.man_section(man, "CONFIGURATION")
     described = set(re.findall(r"[a-z-]+", " ".join(re.findall(r"^\.Li (.*)$", section, re.M))))
     found = differences(keys, "packaging/klock.toml", described, "klock(1), CONFIGURATION")
     with tempfile.TemporaryDirectory() as scratch:
@@ -99,36 +124,48 @@ def compare_keys():
 def compare_all():
     texts = {subcommand: surfaces.help_text(subcommand) for subcommand in (None,) + surfaces.SUBCOMMANDS}
     helps = {subcommand: surfaces.help_options(text) for subcommand, text in texts.items()}
-    man = surfaces.man_source()
+    pages = surfaces.man_pages()
     readme = (surfaces.ROOT / "README.md").read_text()
     return (
-        compare_help_with_man(helps, man)
+        compare_help_with_man(helps, pages)
         + compare_readme(helps, readme)
-        + compare_statuses(man, readme)
-        + compare_subcommands(texts[None], man)
-        + check_sample(man)
+        + compare_statuses(pages["klock(1)"], readme)
+        + compare_subcommands(texts[None], pages)
+        + broken_references(pages)
+        + check_sample(pages["klock(1)"])
         + compare_keys()
     )
 
 
 def self_test():
-    man = surfaces.man_source()
+    pages = surfaces.man_pages()
     top = surfaces.help_options("  -q, --quiet   less\n      --url URL   the store\n")
     assert top == {"-q": False, "--quiet": False, "--url": True}, top
-    assert surfaces.man_options(man, "klock run")["--wait"] is True
-    assert surfaces.man_options(man, "klock run")["-n"] is False
+    assert options_of(pages, "run")["--wait"] is True
+    assert options_of(pages, "run")["-n"] is False
+    assert set(options_of(pages, "check")) == {"--left", "--token", "--token-file"}
     assert surfaces.readme_options("## Options\n\n| `-E`, `--code N` | x |\n") == {"-E": True, "--code": True}
     assert differences({"-a": True}, "l", {}, "r") == ["-a: in l, not in r"]
     assert differences({}, "l", {"-a": True}, "r") == ["-a: in r, not in l"]
     assert len(differences({"-a": True}, "l", {"-a": False}, "r")) == 1
-    helps = {None: surfaces.man_options(man, "Global options")}
+    helps = {None: surfaces.man_options(pages["klock(1)"])}
     for subcommand in surfaces.SUBCOMMANDS:
-        helps[subcommand] = {**helps[None], **surfaces.man_options(man, f"klock {subcommand}")}
-    assert not compare_help_with_man(helps, man)
+        helps[subcommand] = {**helps[None], **options_of(pages, subcommand)}
+    assert not compare_help_with_man(helps, pages)
     del helps["run"]["--ttl"]
     helps["list"]["--new"] = False
-    assert len(compare_help_with_man(helps, man)) == 2
-    assert len(differences(surfaces.man_statuses(man) - {79}, "l", surfaces.man_statuses(man), "r")) == 1
+    helps["completion"]["--new"] = False
+    assert len(compare_help_with_man(helps, pages)) == 3
+    top_help = "".join(f"  {subcommand}  x\n" for subcommand in surfaces.SUBCOMMANDS)
+    assert not compare_subcommands(top_help, pages)
+    assert len(compare_subcommands(top_help + "  new  x\n", pages)) == 1
+    assert len(compare_subcommands(top_help, {**pages, "klock-new(1)": ""})) == 1
+    assert len(compare_subcommands(top_help, {name: pages[name] for name in pages if name != "klock-list(1)"})) == 1
+    statuses = surfaces.man_statuses(pages["klock(1)"])
+    assert len(differences(statuses - {79}, "l", statuses, "r")) == 1
+    page = ".Dt X 1\n.Sh A B\n.Pq Sx A B ;\n.Xr klock-x 1 ,\n"
+    assert not broken_references({"klock-x(1)": page})
+    assert len(broken_references({"klock-x(1)": page + ".Sx C .\n.Xr klock-x 7\n"})) == 2
 
 
 def main():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads the options out of --help, klock(1) and README.md. An option is "-w" or "--wait"; each reader returns
+"""Reads the options out of --help, the manual pages and README.md. An option is "-w" or "--wait"; each reader returns
 {option: whether it takes a value}."""
 
 import os
@@ -35,14 +35,28 @@ def help_options(text):
     return options
 
 
-def man_source():
-    return (ROOT / "man/klock.1").read_text()
+def man_pages():
+    """{"klock-renew(1)": source}: a page is there under each of its names."""
+    pages = {}
+    for path in sorted((ROOT / "man").iterdir()):
+        source = path.read_text()
+        for name in re.findall(r"^\.Nm (\S+)", man_section(source, "NAME"), re.M):
+            pages[f"{name}({path.suffix[1:]})"] = source
+    return pages
 
 
-def man_options(source, heading):
-    """The options of one `.Ss HEADING` of OPTIONS."""
-    section = re.search(r"^\.Sh OPTIONS$(.*?)^\.Sh ", source, re.M | re.S).group(1)
-    part = re.search(rf"^\.Ss {re.escape(heading)}$(.*?)(^\.Ss |\Z)", section, re.M | re.S).group(1)
+def man_section(source, heading):
+    """The text of `.Sh HEADING`; empty if there is none."""
+    found = re.search(rf"^\.Sh {heading}$(.*?)(^\.Sh |\Z)", source, re.M | re.S)
+    return found.group(1) if found else ""
+
+
+def man_options(source, subcommand=None):
+    """Those under OPTIONS; of a page for several subcommands those under `.Ss klock SUBCOMMAND` there."""
+    part = man_section(source, "OPTIONS")
+    if re.search(r"^\.Ss ", part, re.M):
+        found = re.search(rf"^\.Ss klock {subcommand}$(.*?)(^\.Ss |\Z)", part, re.M | re.S)
+        part = found.group(1) if found else ""
     options = {}
     for item in re.findall(r"^\.It (Fl .*)$", part, re.M):
         spec = re.sub(r"\b(Ar|Cm)\b", "", item)
@@ -68,8 +82,7 @@ def header_statuses():
 
 
 def man_statuses(source):
-    section = re.search(r"^\.Sh EXIT STATUS$(.*?)^\.Sh ", source, re.M | re.S).group(1)
-    return {int(value) for value in re.findall(r"^\.It (\d+)", section, re.M)}
+    return {int(value) for value in re.findall(r"^\.It (\d+)", man_section(source, "EXIT STATUS"), re.M)}
 
 
 def readme_statuses(text):

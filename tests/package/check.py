@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The packages are what they should be; and one is installed, used, upgraded, removed and purged in a clean Debian root."""
 
+import gzip
 import os
 import pathlib
 import shutil
@@ -46,10 +47,19 @@ class Holder:
         assert self.process.returncode == 0
 
 
+def check_pages(root):
+    """Each is a page, or one line that says which one it is."""
+    files = root.file("/usr/share/man").glob("man?/klock*")
+    texts = {f"{path.parent.name}/{path.name}": gzip.decompress(path.read_bytes()).decode() for path in files}
+    assert {"man1/klock.1.gz", "man1/klock-run.1.gz", "man7/klock-cookbook.7.gz", "man7/klock-stores.7.gz"} <= set(texts)
+    assert texts["man1/klock-renew.1.gz"] == ".so man1/klock-acquire.1\n"
+    for text in texts.values():
+        page = texts[text.split()[1] + ".gz"] if text.startswith(".so ") else text
+        assert page.startswith('.\\" SPDX'), text
+
+
 def check_files(root):
     assert root.run("dpkg", "--verify", "klock") + root.run("dpkg", "--audit") == ""
-    for page in "man1/klock.1.gz", "man7/klock-cookbook.7.gz", "man7/klock-protocol.7.gz":
-        assert root.run("zcat", f"/usr/share/man/{page}").startswith('.\\" SPDX')
     completion = ". /usr/share/bash-completion/completions/klock && complete -p klock"
     assert "-F" in root.run("bash", "-c", completion)
     for name in "zsh/vendor-completions/_klock", "fish/vendor_completions.d/klock.fish":
@@ -138,6 +148,7 @@ def main():
             before = all_paths(root)
             install(root, built["DEB"])
             check_files(root)
+            check_pages(root)
             check_local_store(root)
             check_examples(root)
             check_upgrade(root, packages.next_version(built["DEB"], directory))

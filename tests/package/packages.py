@@ -81,4 +81,4 @@ def check_tarball(tarball, directory):
     assert "INTERP" not in said_by("readelf", "--program-headers", "--wide", klock)
     assert said_by(klock, "run", "--url", f"local:{directory}", "tarball", "--", "echo", "hi") == "hi\n"
     assert os.path.exists(top / "share/zsh/site-functions/_klock")
-    assert os.path.exists(top / "share/man/man1/klock.1.gz") and not os.path.exists(top / "etc")
+    assert os.path.exists(top / "share/man/man1/klock-run.1.gz") and not os.path.exists(top / "etc")

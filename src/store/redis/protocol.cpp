@@ -19,7 +19,8 @@ struct Meaning {
 
 constexpr const char* k_login_hint =
     "give a user and password in the URL, KLOCK_PASSWORD_FILE or REDISCLI_AUTH";
-constexpr const char* k_acl_hint = "klock doctor tells which are missing; see Rights in Redis in klock(1)";
+constexpr const char* k_acl_hint =
+    "klock doctor tells which are missing; see Rights in Redis in klock-stores(7)";
 
 // What follows says as much as after NOPERM. (Redis since 7.2, and Valkey.)
 constexpr std::string_view k_forbidden_in_script = "ERR ACL failure in script: ";

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Stores whose master is replaced when it fails: see stores.py. A fault is over when another one is in charge, the old one
 is its replica, and all are in step."""
+import contextlib
 import pathlib
 
 import redis
@@ -28,15 +29,24 @@ class Replicated(Servers):
     def _master(self):
         raise NotImplementedError
 
-    def _await_other(self, old):
+    def _has_other(self, old):
+        """Whether one other than `old` is in charge."""
         raise NotImplementedError
+
+    def _await_other(self, old, ask_again):
+        for _ in range(6):
+            with contextlib.suppress(AssertionError):
+                return wait_until(lambda: self._has_other(old), timeout=15, what="another one", pause=0.05)
+            ask_again()
+        raise AssertionError(f"{old.port} is in charge still")
 
     def _is_whole(self):
         raise NotImplementedError
 
-    def _end_with(self, old, revive):
+    def _end_with(self, old, revive, ask_again=lambda: None):
+        """`ask_again`: for a planned change, which servers that are slow just then give up."""
         def end():
-            self._await_other(old)
+            self._await_other(old, ask_again)
             revive()
             wait_until(self._is_whole, timeout=120, what="the servers are in step", pause=0.05)
         return end
@@ -61,14 +71,17 @@ class Sentinel(Replicated):
     def _master(self):
         return self.site.master()
 
-    def _await_other(self, old):
-        wait_until(lambda: self.site.named() not in (None, old), timeout=60, what="the Sentinels name another", pause=0.05)
+    def _has_other(self, old):
+        return self.site.named() not in (None, old)
 
     def begin_switch_master(self):
         """As planned; the old one goes on as a master until it learns of it."""
+        def ask():
+            with contextlib.suppress(redis.ResponseError):  # one goes on already
+                self.site.sentinels[0].client().execute_command("SENTINEL", "FAILOVER", sentinels.NAME)
         old = self._master()
-        self.site.sentinels[0].client().execute_command("SENTINEL", "FAILOVER", sentinels.NAME)
-        return self._end_with(old, lambda: None)
+        ask()
+        return self._end_with(old, lambda: None, ask)
 
     def _is_whole(self):
         master = self.site.named()
@@ -94,14 +107,19 @@ class Cluster(Replicated):
     def _master(self):
         return self.site.master_of(CROWDED)
 
-    def _await_other(self, old):
-        self.site.master_of(CROWDED, but=old)
+    def _has_other(self, old):
+        return self.site.find_master_of(CROWDED, but=old)
 
     def begin_relieve_master(self):
         """As planned: the old one says when it has told its replica all."""
         old = self._master()
-        self.site.client(self.site.replica_of(old)).execute_command("CLUSTER", "FAILOVER")
-        return self._end_with(old, lambda: None)
+        replica = self.site.client(self.site.replica_of(old))
+
+        def ask():
+            with contextlib.suppress(redis.ResponseError):  # it is a master by now
+                replica.execute_command("CLUSTER", "FAILOVER")
+        ask()
+        return self._end_with(old, lambda: None, ask)
 
     def _is_whole(self):
         return self.site.is_whole()

@@ -111,21 +111,21 @@ class Cluster:
         login = f":{self.password}@" if self.password else ""
         return f"redis-cluster://{login}" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
 
-    def master_of(self, key, but=None):
-        """The server that says itself that it has the key's slot; other than `but`."""
+    def find_master_of(self, key, but=None):
+        """The server that says itself that it has the key's slot; other than `but`. None: there is none just now."""
         slot = slot_of(key)
+        for server in self.servers:
+            try:
+                for first, last, (_, port, *_), *_ in self._slots(server):
+                    if first <= slot <= last and port == server.port and server is not but and \
+                            self.client(server).role()[0] == "master":
+                        return server
+            except redis.exceptions.RedisError:
+                pass
+        return None
 
-        def look():
-            for server in self.servers:
-                try:
-                    for first, last, (_, port, *_), *_ in self._slots(server):
-                        if first <= slot <= last and port == server.port and server is not but and \
-                                self.client(server).role()[0] == "master":
-                            return server
-                except redis.exceptions.RedisError:
-                    pass
-            return None
-        return wait_until(look, timeout=60, what="a master has the slot")
+    def master_of(self, key, but=None):
+        return wait_until(lambda: self.find_master_of(key, but), timeout=60, what="a master has the slot")
 
     def _slots(self, server):
         # redis-py would turn them into a dictionary.

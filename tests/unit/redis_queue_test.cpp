@@ -4,6 +4,7 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <thread>
 #include <vector>
 
@@ -111,6 +112,36 @@ TEST_F(RedisQueue, AMissedGrantKeepsThePlace) {
   EXPECT_EQ(busy_of(attempt).ahead, 0u);
   ASSERT_EQ(later->release(soon(), {}), Released::done);
   EXPECT_TRUE(wait_for_lock(*frozen, 1000));
+}
+
+// 1. its lease has ended before it heard that it had the lock  2. two readers are let in at once  3. it asks
+// again, waits for them, and is granted the lock.
+TEST_F(RedisQueue, TheFenceOfAHoldThatHasEndedDoesNotComeBackWithAGrant) {
+  const Claim late = make_claim("a", 200);
+  ASSERT_TRUE(is_held(store().session(late)->attempt(true, soon(), {})));
+  std::vector<std::unique_ptr<LockSession>> readers;
+  for (int i = 0; i < 2; ++i) {
+    Claim claim = make_claim("a");
+    claim.mode = Mode::shared;
+    readers.push_back(store().session(claim));
+    ASSERT_TRUE(is_busy(readers.back()->attempt(true, soon(), {})));
+  }
+  ASSERT_TRUE(eventually([this] { return server().command({"EXISTS", "klock:a"}) == "0"; }));
+  ASSERT_TRUE(is_busy(session("a")->attempt(false, soon(), {})));
+  std::uint64_t highest = 0;
+  for (const auto& reader : readers) {
+    ASSERT_EQ(reader->await_news(soon(), {}), Wake::news);
+    const auto attempt = reader->attempt(true, soon(), {});
+    ASSERT_TRUE(is_held(attempt));
+    highest = std::max(highest, lease_of(attempt).fence);
+  }
+  const auto again = store().session(late);
+  ASSERT_TRUE(is_busy(again->attempt(true, soon(), {})));
+  for (const auto& reader : readers) ASSERT_EQ(reader->release(soon(), {}), Released::done);
+  ASSERT_EQ(again->await_news(soon(), {}), Wake::news);
+  const auto attempt = again->attempt(true, soon(), {});
+  ASSERT_TRUE(is_held(attempt));
+  EXPECT_GT(lease_of(attempt).fence, highest);
 }
 
 TEST_F(RedisQueue, AReconnectedWaiterKeepsItsPlace) {

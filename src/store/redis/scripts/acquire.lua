@@ -128,6 +128,12 @@ local function enqueue()
   extend(QUEUE, life)
   extend(WAITERS, life)
   note_in_index(life)
+  -- We had it, and its lease ended before the answer reached us: with a grant that hold must not come back, nor its fence.
+  local ended = holder_of(token)
+  if ended then
+    redis.call('HDEL', HOLDERS, token)
+    log_end('expired', token, ended, nil, ended.since + ttl)
+  end
   if not before then log('waiting', token, {mode = mode, details = details}) end
   return text(tonumber(score))
 end

@@ -8,9 +8,6 @@ MSEC = 1_000_000
 PROMPT = 1000 * MSEC
 # Who was started that much later was not queued first.
 QUEUED = 300 * MSEC
-# What was acknowledged begins that much later (a host may be slow: stores.Direct).
-SLOW_REPLY = 600 * MSEC
-
 # The server forgets what it had acknowledged when it died: it comes back empty, or a replica that did not have all of it
 # takes over.
 DIES = {"wipe", "kill_master"}
@@ -57,10 +54,13 @@ def is_starved(journal, begin, end, length):
 def lost_data(journal, a, b):
     """Law 1: "... as long as the store keeps what it acknowledged ... Where that fails (failover, eviction, wiped server),
     the fence number lets the protected resource refuse the older one." Law 2 bounds it: the command never outlives the
-    lease that was lost."""
+    lease that was lost. Whose lease it was tells its fence, made of the server's time: its command may begin second, as a
+    host may be slow (stores.Direct)."""
+    older, younger = sorted((a, b), key=lambda hold: hold.fence)
     for fault in journal.faults.values():
         until = fault.struck if fault.kind in DIES else fault.end
-        if fault.kind in LOSES_DATA and b.begin >= fault.begin and a.begin <= until + SLOW_REPLY and a.last <= until + a.ttl:
+        if (fault.kind in LOSES_DATA and younger.begin >= fault.begin and journal.acquired(older) <= until and
+                older.last <= until + older.ttl):
             return True
     return False
 
@@ -101,7 +101,7 @@ def fence(journal, a, b):
     """Whether the fence of `b` need not be above that of `a`. They may have been acquired in the other order where they ran
     at once. Of two that did not, the one whose fence is the older may have had it before a loss, and begun after the other
     as the reply was slow."""
-    return (a.last > b.begin and overlap(journal, a, b) is not None) or lost_data(journal, b, a)
+    return (a.last > b.begin and overlap(journal, a, b) is not None) or lost_data(journal, a, b)
 
 
 def overtaking(journal, a, b):

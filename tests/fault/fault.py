@@ -44,6 +44,7 @@ class Test:
         self._options, self._directory = options, directory
         self.path = os.path.join(directory, "journal")
         self._writer = Writer(self.path)
+        self._writer.note("clock", time.time_ns() - now())
         self._reader = Reader(self.path, options.store)
         self._store = STORES[options.store](directory)
         os.mkdir(os.path.join(directory, "klock"))

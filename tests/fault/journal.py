@@ -8,6 +8,7 @@
     struck NS NUMBER                                what was to be killed is dead (of servers)
     over NS NUMBER                                  it is undone, and what it hit is as it was
     stall NS LENGTH                                 a processor was busy with others until NS
+    clock NS OFFSET                                 the servers' wall clock is so far ahead of NS (ns)
 """
 import os
 import time
@@ -51,7 +52,7 @@ class Journal:
     def __init__(self, store=""):
         self.store = store
         self.holds, self.faults, self.stalls, self.records = {}, {}, [], []
-        self.begun = self.ended = 0
+        self.begun = self.ended = self._wall_ahead = 0
 
     def feed(self, lines):
         for line in lines:
@@ -95,6 +96,13 @@ class Journal:
 
     def _over(self, ns, number, _words):
         self.faults[number].end = ns
+
+    def _clock(self, _ns, offset, _words):
+        self._wall_ahead = int(offset)
+
+    def acquired(self, hold):
+        """When the server gave it, by its fence (microseconds of its wall clock)."""
+        return hold.fence * 1000 - self._wall_ahead
 
     def _stall(self, ns, length, _words):
         self.stalls.append(Stall(ns, int(length)))

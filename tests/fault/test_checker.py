@@ -82,7 +82,10 @@ def test_lost_data_excuses_no_more_than_the_lease():
     younger = hold("c1.0", "x", 0, 30, 2000, 6)
     assert found(hold("c0.0", "x", 0, 10, 900, 5), younger, wipe) == []
     assert found(hold("c0.0", "x", 0, 10, 1100, 5), younger, wipe) == ["exclusion"]
-    assert found(hold("c0.0", "x", 0, 700, 900, 5), hold("c1.0", "x", 0, 800, 2000, 6), wipe) == ["exclusion"], "it came after"
+    late = hold("c0.0", "x", 0, 700, 900, 690_000), hold("c1.0", "x", 0, 800, 2000, 790_000)
+    assert found(*late, wipe) == ["exclusion"], "it came after"
+    slow = hold("c0.0", "x", 0, 700, 900, 10_000), hold("c1.0", "x", 0, 600, 800, 590_000)
+    assert found(*slow, wipe) == [], "acquired before, and begun late"
     frozen = fault(1, "freeze_master", "server", 20, 200, 21)
     assert found(hold("c0.0", "x", 0, 26, 1150, 5), younger, frozen) == [], "the old one goes on"
     assert found(hold("c0.0", "x", 0, 10, 900, 5), younger, fault(1, "restart", "server", 20, 25)) == ["exclusion"]

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <stdexcept>
 #include <thread>
 
@@ -73,17 +74,21 @@ bool is_process(redisContext* client, pid_t pid) {
 
 }  // namespace
 
+// Below those that the kernel gives to whoever connects: such a port is somebody's at any moment.
 std::uint16_t free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  const bool ok = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(fd);
-  if (!ok) throw std::runtime_error("no free port");
-  return ntohs(address.sin_port);
+  std::random_device seed;
+  std::uniform_int_distribution<std::uint16_t> any(20'000, 32'000);
+  for (int tries = 0; tries < 100; ++tries) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(any(seed));
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool ok = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    close(fd);
+    if (ok) return ntohs(address.sin_port);
+  }
+  throw std::runtime_error("no free port");
 }
 
 RedisServer::RedisServer(std::vector<std::string> options) : RedisServer(std::move(options), {}) {}

@@ -147,9 +147,8 @@ Result<Renewal> RecordingSession::confirm(Instant deadline, Interrupt interrupt)
 // that notes events itself need not be asked.)
 bool RecordingSession::is_unattended(Instant deadline, Interrupt interrupt) {
   if (tried_) return false;
-  const bool last_will = !claim_.by_token;  // of the guard
-  if (recorder_->store().notes_events()) return last_will;
-  if (last_will) return has_begun(deadline, interrupt);
+  if (is_last_will()) return true;
+  if (recorder_->store().notes_events()) return false;
   const auto renewal = inner_->confirm(deadline, interrupt);
   const auto* found = renewal ? std::get_if<Renewed>(&*renewal) : nullptr;
   if (found == nullptr || found->joined || found->deadline == k_never) return false;
@@ -157,9 +156,15 @@ bool RecordingSession::is_unattended(Instant deadline, Interrupt interrupt) {
   return true;
 }
 
+// Of the guard.
+bool RecordingSession::is_last_will() const {
+  return !tried_ && !claim_.by_token;
+}
+
 // Who was killed may not have told of the hold yet: no end without a beginning. That was not long ago; where
 // the log is not to be read it is told.
 bool RecordingSession::has_begun(Instant deadline, Interrupt interrupt) const {
+  if (recorder_->store().notes_events()) return true;
   const auto page = recorder_->store().events({}, deadline, interrupt);
   if (!page) return true;
   const std::string id = claim_.token.id();
@@ -194,14 +199,16 @@ void RecordingSession::note_end_of_joined(const Holder& hold) const {
   static_cast<void>(recorder_->note(end));
 }
 
-void RecordingSession::heed_release(Released released, bool unattended) {
+void RecordingSession::heed_release(Released released, bool unattended, Instant deadline,
+                                    Interrupt interrupt) {
   if (released == Released::interrupted) return;
   if (inner_->stays()) return lease_.reset();
   if (released != Released::done) return note_end(EventKind::lost);
   if (lease_)
     return note_end(order_ && end_of_waiter_ != EventKind::released ? EventKind::forced
                                                                     : EventKind::released);
-  if (!unattended) return;
+  // The log is read for what has ended alone: many killed waiters would keep those who live from their turn.
+  if (!unattended || (is_last_will() && !has_begun(deadline, interrupt))) return;
   Event end = event(EventKind::released);
   if (since_) end.held = since(*since_);
   end.unrenewed = claim_.by_token;
@@ -216,7 +223,7 @@ Result<Released> RecordingSession::release(Instant deadline, Interrupt interrupt
   ends_at_us_ = wall_us();
   auto released = inner_->release(deadline, interrupt);
   if (joined && released && !joined_hold(deadline, interrupt)) note_end_of_joined(*joined);
-  if (released) heed_release(*released, unattended);
+  if (released) heed_release(*released, unattended, deadline, interrupt);
   return released;
 }
 
@@ -224,7 +231,7 @@ Result<Released> RecordingSession::complete(Instant deadline, Interrupt interrup
   tell_start();
   ends_at_us_ = wall_us();
   auto released = inner_->complete(deadline, interrupt);
-  if (released) heed_release(*released, false);
+  if (released) heed_release(*released, false, deadline, interrupt);
   return released;
 }
 

@@ -38,10 +38,11 @@ class RecordingSession final : public LockSession {
   void heed_renewal(const Renewal& renewal);
   void note_loss(std::optional<StopRequest> order, const char* reason);
   bool is_unattended(Instant deadline, Interrupt interrupt);
+  bool is_last_will() const;
   bool has_begun(Instant deadline, Interrupt interrupt) const;
   std::optional<Holder> joined_hold(Instant deadline, Interrupt interrupt) const;
   void note_end_of_joined(const Holder& hold) const;
-  void heed_release(Released released, bool unattended);
+  void heed_release(Released released, bool unattended, Instant deadline, Interrupt interrupt);
 
   const std::shared_ptr<const Recorder> recorder_;
   const Claim claim_;

@@ -12,7 +12,8 @@ def read_log(path):
     """[(what, id, ns)] of the sections in order of time."""
     if not path.exists():
         return []
-    lines = [line.split() for line in path.read_text(encoding="ascii").splitlines()]
+    *whole, _ = path.read_text(encoding="ascii").split("\n")  # the last line may just be written
+    lines = [line.split() for line in whole]
     return sorted(((what, name, int(ns)) for what, name, ns in lines), key=lambda entry: entry[2])
 
 

@@ -82,12 +82,13 @@ TEST(Claims, AProcessThatMarksAHoldKeepsItAlive) {
   waitpid(gone, nullptr, 0);
   Person who = describe_self("x", "");
   who.pid = gone;
-  EXPECT_TRUE(provably_dead(who, "no-such-lock", "0123456789ab"));
-  Fd mark = mark_hold("0123456789ab");
-  EXPECT_FALSE(provably_dead(who, "no-such-lock", "0123456789ab"));
-  EXPECT_TRUE(provably_dead(who, "no-such-lock", "0123456789aa"));
+  const std::string id = random_hex128().value().substr(0, 12);  // /proc shows the marks of other tests too
+  EXPECT_TRUE(provably_dead(who, "no-such-lock", id));
+  Fd mark = mark_hold(id);
+  EXPECT_FALSE(provably_dead(who, "no-such-lock", id));
+  EXPECT_TRUE(provably_dead(who, "no-such-lock", id.substr(0, 11) + (id.back() == 'a' ? "b" : "a")));
   mark.reset();
-  EXPECT_TRUE(provably_dead(who, "no-such-lock", "0123456789ab"));
+  EXPECT_TRUE(provably_dead(who, "no-such-lock", id));
 }
 
 }  // namespace

@@ -48,8 +48,9 @@ class LocalSession final : public LockSession {
     std::size_t ahead = 0;  // tickets before ours, the holder's included, when we last looked
     bool cooldown = false;  // it is our turn once the cooldown ends: no byte to sleep on
     bool no_slot = false;   // likewise once a slot is free
-    std::vector<Ticket> idle;  // these are before us, and none of them has taken the free lock
-    Instant idle_since{};      // since then
+    std::vector<Ticket> idle;       // these are before us, and none of them has taken the free lock
+    Instant idle_since{};           // since then
+    Instant overtake_at = k_never;  // then we wait for them no longer
     bool overtake = false;
   };
   // no_slot, cooldown, joined: `hold` could be had. blind: busy, and there is no way to be woken.

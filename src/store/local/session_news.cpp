@@ -13,10 +13,12 @@
 namespace klock {
 namespace {
 
-// How often to look at the file where nothing wakes us. Whoever was before us when we fell asleep may be gone
-// by now, but for a frozen one; then we have to see that the lock is open to us within a turn (k_turn), or
-// the next one takes his before us. So only far behind more rarely.
+// How often to look at the file where nothing wakes us.
 constexpr std::chrono::seconds k_slice{1};
+// As a waiter: whoever was before us when we fell asleep may be gone by now, but for a frozen one; then we
+// have to see that the lock is open to us within a turn (k_turn), or the next one takes his before us. So
+// only far behind more rarely.
+constexpr std::chrono::milliseconds k_slice_behind{1500};
 constexpr std::chrono::seconds k_longest_slice{15};
 constexpr std::size_t k_far_behind = 16;
 // How long a free lock waits for those before us, each: one that is stopped or swapped out would keep it for
@@ -78,6 +80,7 @@ Result<bool> LocalSession::is_open_to_us() {
 // before it the time of a turn, but to one that was overtaken only once. Exclusion is not touched: `hold`
 // decides. The frozen one keeps its ticket and comes first once it runs again.
 Result<bool> LocalSession::may_overtake() {
+  place_.overtake_at = k_never;
   if (!place_.ticket) return false;
   show_alive();
   // What we, the first, wait for without a byte to sleep on.
@@ -98,7 +101,8 @@ Result<bool> LocalSession::may_overtake() {
     const auto wait = read_wait(*place_.file, other);
     return !wait || !wait->overtaken;
   });
-  place_.overtake = !place_.idle.empty() && now - place_.idle_since >= k_turn * turns;
+  if (!place_.idle.empty()) place_.overtake_at = place_.idle_since + k_turn * turns;
+  place_.overtake = now >= place_.overtake_at;
   return place_.overtake;
 }
 
@@ -137,8 +141,9 @@ Result<Wake> LocalSession::await_news(Instant until, Interrupt interrupt) {
     const bool behind = !lease_ && place_.ahead > 0;
     const bool slices = place_.file && (behind || !place_.changes);
     const auto far = static_cast<std::int64_t>(place_.ahead / k_far_behind);
-    const Duration rest = std::clamp(k_slice * far, k_slice, k_longest_slice);
-    const Instant slice = slices ? std::min(until, BootClock::now() + rest) : until;
+    const Duration rest =
+        behind ? std::clamp<Duration>(k_slice_behind * far, k_slice_behind, k_longest_slice) : k_slice;
+    const Instant slice = slices ? std::min({until, BootClock::now() + rest, place_.overtake_at}) : until;
     std::array<pollfd, 3> fds{pollfd{interrupt.fd, POLLIN, 0},
                               pollfd{place_.watch ? place_.watch->event_fd() : -1, POLLIN, 0},
                               pollfd{place_.changes.get(), POLLIN, 0}};

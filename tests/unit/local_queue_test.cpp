@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "support/local_fixture.hpp"
 
+#include <sys/resource.h>
+#include <time.h>
+
 namespace klock::test {
 namespace {
 
@@ -102,6 +105,45 @@ TEST_F(LocalStoreTest, WhoWaitsBehindAStoppedWaiterIsNotOvertakenByALaterOne) {
   EXPECT_EQ(stopped.line().hear(), 'h');
   release_and_join(stopped);
   EXPECT_TRUE(eventually([&] { return files().empty(); }));
+}
+
+std::chrono::nanoseconds cpu_time() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// Without a descriptor to be told of changes it looks at the file, but now and then.
+TEST_F(LocalStoreTest, WhoOvertookAStoppedWaiterSleepsWhileItHolds) {
+  Child first = running_holder("x");
+  Child second = queued("x", "second");
+  Child stopped = queued("x", "stopped");
+  Child third([&](Line& line) {
+    auto locks = store();
+    auto session = locks->session(claim_of("x", "third"));
+    EXPECT_TRUE(std::holds_alternative<Busy>(session->attempt(true, soon(), {}).value()));
+    line.say('q');
+    EXPECT_TRUE(wait_for_lock(*session));
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    const rlimit no_more{static_cast<rlim_t>(Fd(open("/dev/null", O_RDONLY)).get()), files.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &no_more);
+    const auto before = cpu_time();
+    EXPECT_EQ(session->await_news(BootClock::now() + std::chrono::milliseconds(500), {}).value(),
+              Wake::timeout);
+    EXPECT_LT(cpu_time() - before, std::chrono::milliseconds(250));
+    setrlimit(RLIMIT_NOFILE, &files);
+    EXPECT_EQ(session->release(soon(), {}).value(), Released::done);
+  });
+  EXPECT_EQ(third.line().hear(), 'q');
+  stopped.stop();
+  release_and_join(first);
+  EXPECT_EQ(second.line().hear(), 'h');
+  release_and_join(second);
+  EXPECT_EQ(third.join(), 0);
+  stopped.signal(SIGCONT);
+  EXPECT_EQ(stopped.line().hear(), 'h');
+  release_and_join(stopped);
 }
 
 TEST_F(LocalStoreTest, KilledWaitersDelayNobody) {

@@ -98,6 +98,8 @@ class LocalSession final : public LockSession {
 
   Result<bool> has_changed();
   Result<bool> may_overtake();
+  bool is_behind() const;
+  Instant next_look() const;
   Result<bool> is_open_to_us();
   void show_alive();
   void mark_overtaken();

@@ -126,6 +126,19 @@ void LocalSession::mark_overtaken() {
   place_.file->touch();
 }
 
+bool LocalSession::is_behind() const {
+  return !lease_ && place_.ahead > 0;
+}
+
+// When to look at the file though nothing wakes us.
+Instant LocalSession::next_look() const {
+  const Instant now = BootClock::now();
+  if (!is_behind()) return now + k_slice;
+  const auto far = static_cast<std::int64_t>(place_.ahead / k_far_behind);
+  const auto rest = std::clamp<Duration>(k_slice_behind * far, k_slice_behind, k_longest_slice);
+  return std::min(now + rest, place_.overtake_at);
+}
+
 Result<Wake> LocalSession::await_news(Instant until, Interrupt interrupt) {
   // The first two in the queue, as the second may become the first without waking. inotify instances are
   // scarce.
@@ -138,12 +151,8 @@ Result<Wake> LocalSession::await_news(Instant until, Interrupt interrupt) {
       if (changed) return Wake::news;
       look = false;
     }
-    const bool behind = !lease_ && place_.ahead > 0;
-    const bool slices = place_.file && (behind || !place_.changes);
-    const auto far = static_cast<std::int64_t>(place_.ahead / k_far_behind);
-    const Duration rest =
-        behind ? std::clamp<Duration>(k_slice_behind * far, k_slice_behind, k_longest_slice) : k_slice;
-    const Instant slice = slices ? std::min({until, BootClock::now() + rest, place_.overtake_at}) : until;
+    const bool slices = place_.file && (is_behind() || !place_.changes);
+    const Instant slice = slices ? std::min(until, next_look()) : until;
     std::array<pollfd, 3> fds{pollfd{interrupt.fd, POLLIN, 0},
                               pollfd{place_.watch ? place_.watch->event_fd() : -1, POLLIN, 0},
                               pollfd{place_.changes.get(), POLLIN, 0}};

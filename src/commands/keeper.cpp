@@ -8,6 +8,7 @@
 #include "supervise/guard_descriptors.hpp"
 #include "supervise/signals.hpp"
 #include "util/procfs.hpp"
+#include "util/signal_set.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -72,13 +73,11 @@ class KeeperProcess {
     close_descriptors_of_caller();
     // No file system stays busy because a shell was there once. Where that fails, one does.
     if (chdir("/") != 0) errno = 0;
-    sigset_t signals;
-    sigfillset(&signals);
-    sigprocmask(SIG_SETMASK, &signals, nullptr);
+    const sigset_t all = all_signals();
+    sigprocmask(SIG_SETMASK, &all, nullptr);
     signal(SIGTERM, SIG_DFL);  // the shell may have had it ignored
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    terminate_.reset(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    const sigset_t terminate = only(SIGTERM);
+    terminate_.reset(signalfd(-1, &terminate, SFD_CLOEXEC | SFD_NONBLOCK));
     timer_.reset(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
     mark_ = mark_hold(orders_.id);
     return terminate_ && timer_ && mark_ && write(line_.get(), &k_word, 1) == 1;

@@ -26,12 +26,8 @@ bool pass_terminal(pid_t from, pid_t to) {
   const Fd terminal = open_terminal();
   if (!terminal || tcgetpgrp(terminal.get()) != from) return false;
   // From a background group this raises SIGTTOU, which would suspend us instead.
-  const sigset_t ttou = only(SIGTTOU);
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &ttou, &before);
-  const bool passed = tcsetpgrp(terminal.get(), to) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return passed;
+  const Blocked blocked(only(SIGTTOU));
+  return tcsetpgrp(terminal.get(), to) == 0;
 }
 
 bool suspend_like(int signal) {

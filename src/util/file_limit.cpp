@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "util/file_limit.hpp"
 
-#include "util/signal_set.hpp"
-
 #include <cerrno>
 #include <ctime>
 
@@ -16,10 +14,7 @@ bool is_pending() {
 
 }  // namespace
 
-NoFileLimitSignal::NoFileLimitSignal() : before_{}, came_before_(is_pending()) {
-  const sigset_t set = only(SIGXFSZ);
-  pthread_sigmask(SIG_BLOCK, &set, &before_);
-}
+NoFileLimitSignal::NoFileLimitSignal() : came_before_(is_pending()), blocked_(only(SIGXFSZ)) {}
 
 // The kernel sends it to the thread that writes.
 NoFileLimitSignal::~NoFileLimitSignal() {
@@ -27,8 +22,7 @@ NoFileLimitSignal::~NoFileLimitSignal() {
   const sigset_t set = only(SIGXFSZ);
   const timespec at_once{};
   if (!came_before_ && is_pending()) sigtimedwait(&set, nullptr, &at_once);
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  errno = error;
+  errno = error;  // what follows leaves it alone
 }
 
 }  // namespace klock

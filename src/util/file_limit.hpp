@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <signal.h>
+#include "util/signal_set.hpp"
 
 namespace klock {
 
@@ -15,8 +15,8 @@ class NoFileLimitSignal {
   NoFileLimitSignal& operator=(const NoFileLimitSignal&) = delete;
 
  private:
-  sigset_t before_;   // the thread's mask
-  bool came_before_;  // from somebody else
+  const bool came_before_;  // from somebody else
+  const Blocked blocked_;   // until we are through
 };
 
 }  // namespace klock

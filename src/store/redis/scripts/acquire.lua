@@ -115,6 +115,15 @@ local function is_full(most)
   return waiting >= most
 end
 
+-- We had it, and its lease ended before the answer reached us: with a grant that hold must not come back, nor its fence.
+local function forget_our_hold()
+  local ended = holder_of(token)
+  if ended then
+    redis.call('HDEL', HOLDERS, token)
+    log_end('expired', token, ended, nil, ended.since + ttl)
+  end
+end
+
 local function enqueue()
   local score = redis.call('ZSCORE', QUEUE, token)
   if not score then
@@ -128,13 +137,10 @@ local function enqueue()
   extend(QUEUE, life)
   extend(WAITERS, life)
   note_in_index(life)
-  -- We had it, and its lease ended before the answer reached us: with a grant that hold must not come back, nor its fence.
-  local ended = holder_of(token)
-  if ended then
-    redis.call('HDEL', HOLDERS, token)
-    log_end('expired', token, ended, nil, ended.since + ttl)
+  if not before then
+    forget_our_hold()
+    log('waiting', token, {mode = mode, details = details})
   end
-  if not before then log('waiting', token, {mode = mode, details = details}) end
   return text(tonumber(score))
 end
 

@@ -131,8 +131,7 @@ void Guard::settle() {
   setpgid(0, 0);
   prctl(PR_SET_NAME, k_guard_name);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  sigset_t all;
-  sigfillset(&all);
+  const sigset_t all = all_signals();
   sigprocmask(SIG_SETMASK, &all, nullptr);
   line_ = off_standard(std::move(line_));
   for (int round = 0; round < 2 && (!signals_ || !timer_); ++round) {
@@ -155,11 +154,11 @@ void Guard::close_mains() {
   closed_ = true;
 }
 
-// The descriptors that come with the next order, and find no place, are lost.
+// Before a command: the descriptors that come with the next order, and find no place, are lost.
 void Guard::make_room() {
   Order order;
   if (recv(line_.get(), &order, sizeof order, MSG_DONTWAIT | MSG_PEEK) <= 0 || order.holds == 0) return;
-  holds_.clear();  // main has them too, and no command runs
+  holds_.clear();  // main has them too
   std::vector<Fd> places;
   for (std::int32_t i = 0; i < order.holds; ++i)
     if (!places.emplace_back(fcntl(line_.get(), F_DUPFD_CLOEXEC, 0))) return close_mains();
@@ -179,7 +178,7 @@ bool Guard::take_holds(const msghdr& message, std::size_t count) {
 void Guard::hear(short events) {
   const bool main_is_there = (events & (POLLHUP | POLLERR)) == 0;
   for (;;) {
-    make_room();
+    if (command_ == 0) make_room();
     Order order;
     iovec data{&order, sizeof order};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * k_most_holds)> control{};

@@ -45,7 +45,7 @@ class Test:
         self.path = os.path.join(directory, "journal")
         self._writer = Writer(self.path)
         self._writer.note("clock", time.time_ns() - now())
-        self._reader = Reader(self.path, options.store)
+        self._reader = Reader(self.path)
         self._store = STORES[options.store](directory)
         os.mkdir(os.path.join(directory, "klock"))
         self._klock = Klock(os.path.abspath(options.klock), os.path.join(directory, "klock"), uuid.uuid4().hex,

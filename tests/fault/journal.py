@@ -49,8 +49,7 @@ class Stall(NamedTuple):
 
 
 class Journal:
-    def __init__(self, store=""):
-        self.store = store
+    def __init__(self):
         self.holds, self.faults, self.stalls, self.records = {}, {}, [], []
         self.begun = self.ended = self._wall_ahead = 0
 
@@ -134,9 +133,9 @@ class Writer:
 class Reader:
     """Feeds a Journal with what has been written since the last time."""
 
-    def __init__(self, path, store):
+    def __init__(self, path):
         self._file, self._rest = open(path, "rb"), b""  # pylint: disable=consider-using-with
-        self.journal = Journal(store)
+        self.journal = Journal()
 
     def read(self):
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")

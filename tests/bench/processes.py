@@ -2,19 +2,18 @@
 """What /proc tells of processes: what they use, whether they rest, when they die."""
 import contextlib
 import os
-import pathlib
 import re
 import selectors
 import time
+
+from support.proc import memory_of
 
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def read(pid, name):
     """Empty when the process is gone."""
-    with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8", errors="replace")
-    return ""
+    return memory_of(pid, name).decode(errors="replace")
 
 
 def stat(pid):

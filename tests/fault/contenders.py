@@ -44,9 +44,10 @@ class Snapshot:
 
 
 class Contenders:
-    def __init__(self, seed, klock, job, journal, writer, environment, environment_of, directory):
-        """`environment_of`: what the host of that number has besides."""
+    def __init__(self, seed, klock, job, journal, writer, environment, environment_of, directory, modes):
+        """`environment_of`: what the host of that number has besides; `modes`: those that the store has."""
         self._seed, self._klock, self._job, self._journal, self._writer = seed, klock, job, journal, writer
+        self._modes = modes
         self._environment, self._environment_of, self._directory = environment, environment_of, directory
         self._lock, self._runs, self._stop = threading.Lock(), {}, threading.Event()
         self._threads = [threading.Thread(target=self._contend, args=(number,), daemon=True) for number in range(CONTENDERS)]
@@ -62,7 +63,7 @@ class Contenders:
 
     def _contend(self, number):
         env = {**self._environment, **self._environment_of(number % HOSTS)}
-        for count, step in enumerate(steps(self._seed, number)):
+        for count, step in enumerate(steps(self._seed, number, self._modes)):
             if self._stop.wait(step.pause_ms / 1000):
                 return
             self._run(number, f"c{number}.{count}", step, env)

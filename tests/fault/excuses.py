@@ -14,7 +14,7 @@ DIES = {"wipe", "kill_master"}
 # The same, and the old master serves those who still ask it until it learns of that.
 LOSES_DATA = DIES | {"freeze_master", "switch_master"}
 # Everybody's dealings with the store are disturbed.
-STORE_FAULTS = LOSES_DATA | {"relieve_master", "restart", "freeze_server", "full_disk"}
+STORE_FAULTS = LOSES_DATA | {"relieve_master", "restart", "freeze_server", "freeze_majority", "full_disk"}
 # Those of the contenders of one host.
 NETWORK_FAULTS = {"fade", "cut", "blackhole", "delay"}
 # A klock or a guard is not there to do its part: TARGET is the hold.

@@ -2,8 +2,8 @@
 """The fault test: contenders on real servers, a fault every few hundred milliseconds, and a checker that believes nothing
 but the commands' own journal.
 
-    fault.py --store local|direct|sentinel|cluster [--seed N] [--holds N] [--limit SECONDS] [--klock PATH] [--finds LAW]
-             [--keep]
+    fault.py --store local|direct|sentinel|cluster|redlock [--seed N] [--holds N] [--limit SECONDS] [--klock PATH]
+             [--finds LAW] [--keep]
 
 One line and status 0: that many commands came to their end and no law was violated. Else the violations, the seed and a
 timeline, and status 1. --finds: the other way round, for a klock with a fault of its own. --keep leaves the journal. The
@@ -29,13 +29,14 @@ from checker import Violation, check  # noqa: E402
 from clocks import Clocks, can_step  # noqa: E402
 from contenders import Contenders  # noqa: E402
 from journal import Reader, Writer, now  # noqa: E402
+from majority import Redlock  # noqa: E402
 from replicated import Cluster, Sentinel  # noqa: E402
 from storm import Storm  # noqa: E402
 from stores import Direct, Local  # noqa: E402
 from support.proc import marked, wait_until  # noqa: E402
 from support.runner import Klock  # noqa: E402
 
-STORES = {"local": Local, "direct": Direct, "sentinel": Sentinel, "cluster": Cluster}
+STORES = {"local": Local, "direct": Direct, "sentinel": Sentinel, "cluster": Cluster, "redlock": Redlock}
 PATIENCE = 20  # seconds, for klocks to end by themselves
 
 
@@ -57,7 +58,7 @@ class Test:
         def environment_of(host):
             return {"KLOCK_URL": self._store.url(host), **(clocks.environment(host) if clocks else {})}
         self._contenders = Contenders(options.seed, self._klock.path, job, self.path, self._writer, self._klock.env,
-                                      environment_of, directory)
+                                      environment_of, directory, self._store.modes)
         force = ["env", *(f"{name}={value}" for name, value in self._klock.env.items()), self._klock.path, "force-release",
                  "--yes"]
         self.storm = Storm(options.seed, self._store, clocks, self._contenders, self._writer, force)
@@ -76,14 +77,14 @@ class Test:
             journal = self._reader.read()
             if self._options.finds and time.monotonic() >= look_at:
                 look_at = time.monotonic() + 2
-                if any(violation.law == self._options.finds for violation in check(journal).violations):
+                if any(violation.law == self._options.finds for violation in check(journal, self._store.in_order).violations):
                     break
         self.seconds = time.monotonic() - self.begun
         self.storm.stop()
         killed = self._contenders.stop(PATIENCE)
         found = [] if self._options.finds else self._left(killed)
         journal = self._reader.read()
-        verdict = check(journal)
+        verdict = check(journal, self._store.in_order)
         if self.storm.error:
             found.append(self._violation("test", f"a fault could not be brought about: {self.storm.error!r}"))
         if journal.ended < self._options.holds and not self._options.finds:

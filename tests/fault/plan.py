@@ -12,6 +12,7 @@ SLOT_COUNT = 2
 NAMES = {"hot": ["exclusive"], "mix": ["exclusive", "shared", "shared", "slots"], "pool": ["exclusive", "slots", "slots"],
          "own": ["exclusive"], "read": ["exclusive", "shared", "shared", "shared"]}
 WEIGHTS = [5, 4, 2, 2, 2]
+MODES = frozenset(mode for modes in NAMES.values() for mode in modes)
 
 
 class Step(NamedTuple):
@@ -37,15 +38,15 @@ class Step(NamedTuple):
         return ["run", "-q", "--ttl", f"{self.ttl_ms}ms", *options, *wait, *(["--tree"] if self.tree else []), self.name]
 
 
-def steps(seed, contender):
-    """Without end."""
+def steps(seed, contender, modes=MODES):
+    """Without end. `modes`: those that the store has."""
     chance = random.Random(f"{seed} contender {contender}")
     while True:
         name = chance.choices(list(NAMES), WEIGHTS)[0]
         kind = chance.choices(["plain", "polite", "stubborn", "family"], [3, 2, 3, 3])[0]
         short = chance.uniform(2, 40)
         hold = chance.choices([short, chance.uniform(40, 200), chance.uniform(600, 4000)], [70, 22, 8])[0]
-        yield Step(name, chance.choice(NAMES[name]), chance.choice([1000, 1000, 1500, 2000]), round(hold), kind,
+        yield Step(name, chance.choice([mode for mode in NAMES[name] if mode in modes]), chance.choice([1000, 1000, 1500, 2000]), round(hold), kind,
                    kind == "family" and chance.random() < 0.3,
                    chance.choices([None, 0, round(chance.uniform(0.1, 2), 2)], [85, 5, 10])[0],
                    chance.choices([None, f"--nofile={chance.randrange(3, 16)}:", "--fsize=0:"], [95, 3, 2])[0],

@@ -2,28 +2,31 @@
 """The stores: real servers (those of tests/e2e/support), the faults that befall them, and what may be left in them.
 
 A fault is a method `begin_KIND()` that returns when it has begun; what it returns undoes it, and returns when all is as it
-was. One at a time befalls a store, or a host (`begin_KIND(host)`). Network faults are for `direct` alone: Sentinels and a
-Cluster tell klock the addresses of their servers themselves."""
+was. One at a time befalls a store, or a host (`begin_KIND(host)`). Network faults are for `direct` and `redlock`: Sentinels
+and a Cluster tell klock the addresses of their servers themselves."""
 import pathlib
 import resource
-import subprocess
-import sys
 import time
 
-from plan import HOSTS
-from support.runner import free_port, lock_files
+import plan
+from support.runner import lock_files
 from support.servers import RedisServer
+from ways import Ways
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
 # What lasts, and is bounded: the last fence of each name, the log, statistics, and the index of names; for a minute the
 # wishes of administrators.
 LONGEST_PLACE_MS = 40_000
+# Longer than a renewal may take; shorter than half of each lease, so that something can be acquired.
+SLOW_MS = 450
 LASTING = (":fence", "events", "groups", "index", "stats", ":requests")
 
 
 class Store:
     weights, lengths = {}, {}
     on_hosts = ()  # the kinds that befall a host
+    modes = plan.MODES
+    in_order = True  # who came first is served first
 
     def url(self, host):
         raise NotImplementedError
@@ -79,33 +82,19 @@ class Direct(Servers):
         place.mkdir()
         self._server = RedisServer(place, *DURABLE)
         self.servers = (self._server,)
-        self._ports = [free_port() for _ in range(HOSTS)]
-        program = pathlib.Path(__file__).with_name("proxy.py")
-        self._proxy = subprocess.Popen([sys.executable, program, str(self._server.port), *map(str, self._ports)],
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._proxy.stdout.readline() == "done\n"
+        self._ways = Ways(self._server.port)
 
     def url(self, host):
-        return f"redis://127.0.0.1:{self._ports[host]}"
-
-    def _order(self, *words):
-        self._proxy.stdin.write(" ".join(map(str, words)) + "\n")
-        self._proxy.stdin.flush()
-        assert self._proxy.stdout.readline() == "done\n"
-
-    def _disturb(self, host, *words):
-        self._order(host, *words)
-        return lambda: self._order(host, "pass")
+        return f"redis://127.0.0.1:{self._ways.ports[host]}"
 
     def begin_cut(self, host):
-        return self._disturb(host, "cut")
+        return self._ways.disturb(host, "cut")
 
     def begin_blackhole(self, host):
-        return self._disturb(host, "blackhole")
+        return self._ways.disturb(host, "blackhole")
 
-    def begin_delay(self, host, msec=450):
-        # Longer than a renewal may take; shorter than half of each lease, so that something can be acquired.
-        return self._disturb(host, "delay", msec)
+    def begin_delay(self, host, msec=SLOW_MS):
+        return self._ways.disturb(host, "delay", msec)
 
     def begin_restart(self):
         self._server.kill()
@@ -137,7 +126,6 @@ class Direct(Servers):
         return end
 
     def end(self):
-        self._proxy.kill()
-        self._proxy.wait()
+        self._ways.end()
         self._server.thaw()
         self._server.kill()

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import urllib.request
 
+from support.ports import free_port
 from support.proc import wait_until
-from support.runner import free_port
 
 HERE = pathlib.Path(__file__).parent
 NEEDS = {"etcdctl": ("etcd", "etcdctl"), "redis-cli": ("redis-cli",), "redis-py": ()}

@@ -4,8 +4,8 @@ import pathlib
 import signal
 
 import pytest
+from support.ports import free_port
 from support.proc import SLOW, alive, wait_until
-from support.runner import free_port
 from support.servers import FalseServer, answering
 
 

@@ -8,8 +8,8 @@ import pytest
 from support import shells
 from support.clusters import Cluster, slot_of
 from support.contenders import Contenders
+from support.ports import free_port
 from support.proc import SLOW, wait_until
-from support.runner import free_port
 from support.servers import RedisServer
 
 UNTIL_GO = "while ! test -e go; do sleep 0.02; done"

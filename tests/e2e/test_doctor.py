@@ -9,8 +9,8 @@ import subprocess
 import time
 
 import pytest
+from support.ports import free_port
 from support.proc import wait_until
-from support.runner import free_port
 from support.servers import FalseServer, answering, commands
 
 EVIL = "\x1b]0;owned\x07\r\x9b31m‮end"
@@ -361,7 +361,7 @@ def test_a_directory_of_others(make_klock, tmp_path, as_nobody):
 
 def test_places_where_no_file_can_be_made(make_klock, tmp_path):
     (tmp_path / "link").symlink_to("nowhere")
-    for path in (f"{tmp_path}/link", "/proc", "/proc/klock", "/sys/klock"):
+    for path in (f"{tmp_path}/link", "/proc", "/proc/klock", "/proc/self/klock"):
         klock = make_klock(f"local:{path}")
         assert klock.run("run", "n", "--", "true").status in (71, 77, 78), path
         assert examine(klock)["directory"]["severity"] == "danger", path

@@ -9,8 +9,8 @@ import uuid
 import pytest
 import redis
 from support import shells
+from support.ports import free_port
 from support.proc import SLOW, wait_until
-from support.runner import free_port
 
 WAYS = ["local", "run"]
 UNTIL_LET = "while ! test -e go; do sleep 0.02; done"

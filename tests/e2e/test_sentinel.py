@@ -8,8 +8,8 @@ import pytest
 import redis
 from support import shells
 from support.contenders import Contenders
+from support.ports import free_port
 from support.proc import wait_until
-from support.runner import free_port
 from support.sentinels import NAME, Sentinels
 from support.servers import RedisServer
 

@@ -11,8 +11,8 @@ import subprocess
 import pytest
 from support import shells
 from support.certificates import Authority
+from support.ports import free_port
 from support.proc import SLOW, guard_of, holds_for, wait_until
-from support.runner import free_port
 from support.sentinels import Sentinels
 from support.servers import FalseServer, Proxy
 

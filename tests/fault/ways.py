@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from plan import HOSTS
-from support.runner import free_port
+from support.ports import free_port
 
 PROGRAM = pathlib.Path(__file__).with_name("proxy.py")
 

@@ -22,8 +22,10 @@ SOURCES = "$(ORIGIN) $(RELEASE) $(COMPONENT) $(CREATED_BY) $(REPO_URI)"
 # How this machine gets to its mirror, and whether that may be an old one.
 APT_OPTIONS = re.compile(r"Acquire::(https?::Proxy\S*|Check-\S+) .*")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Within: processes, devices; then the command, as a child: the first process gets no signals, and logs elsewhere.
+# Within: processes, devices; then the command, as a child: the first process gets no signals, and logs elsewhere. The root is a
+# mount, as a root is, so that another one can be entered from it.
 ENTER = """
+mount --bind "$0" "$0" || exit 71
 mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --make-rslave "$0/dev" || exit 71
 chroot "$0" "$@" || exit $?
 """

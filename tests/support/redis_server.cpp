@@ -74,10 +74,11 @@ bool is_process(redisContext* client, pid_t pid) {
 
 }  // namespace
 
-// Below those that the kernel gives to whoever connects: such a port is somebody's at any moment.
+// Below those that the kernel gives to whoever connects: such a port is somebody's at any moment. Those
+// between belong to the end-to-end tests (support/ports.py).
 std::uint16_t free_port() {
   std::random_device seed;
-  std::uniform_int_distribution<std::uint16_t> any(20'000, 32'000);
+  std::uniform_int_distribution<std::uint16_t> any(12'000, 21'999);
   for (int tries = 0; tries < 100; ++tries) {
     sockaddr_in address{};
     address.sin_family = AF_INET;

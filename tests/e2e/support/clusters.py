@@ -2,8 +2,8 @@
 """A Redis Cluster: three masters, each with a replica."""
 import redis
 
+from .ports import free_port
 from .proc import wait_until
-from .runner import free_port
 from .servers import RedisServer
 
 SLOTS = 16384

@@ -2,9 +2,7 @@
 """Runs klock: in a private environment, with its output in files, and everything it starts marked."""
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 
@@ -175,16 +173,3 @@ class Klock:
 
     def leftovers(self):
         return marked(self.mark)
-
-
-def free_port():
-    """A port on which nobody listens, below those that connections get: a client that keeps trying to reach a server
-    that is down would else be connected to itself one day, and the server could not come back."""
-    while True:
-        port = random.randrange(20000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue

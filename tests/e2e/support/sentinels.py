@@ -5,8 +5,8 @@ import subprocess
 
 import redis
 
+from .ports import free_port
 from .proc import wait_until
-from .runner import free_port
 from .servers import RedisServer
 
 NAME = "mymaster"

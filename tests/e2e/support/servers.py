@@ -8,8 +8,8 @@ import threading
 
 import redis
 
+from .ports import free_port
 from .proc import wait_until
-from .runner import free_port
 
 
 class RedisServer:

@@ -21,7 +21,7 @@ namespace klock {
 
 // How the time under the locks ended.
 struct HoldEnd {
-  std::optional<int> wait_status;       // the command's, if it was started
+  std::optional<int> wait_status;       // the command's; nullopt: it was not started
   std::optional<int> exec_error;        // errno, if it could not be
   StopCause stopped = StopCause::none;  // why klock ended it
   std::string lost;                     // why the lease was lost; "" if it was not

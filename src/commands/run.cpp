@@ -183,7 +183,7 @@ class Run {
     outage_.note_detour();
     KLOCK_CHECK(locks_->count_min_hold(true));
     KLOCK_TRY(end, hold(job));
-    if (end.exec_error) {
+    if (!end.wait_status) {  // it was not started
       (void)locks_->count_min_hold(false);
       outage_.note_failure(describe_end(end));
     }

@@ -90,7 +90,10 @@ bool Verdict::decide_loss(const HoldEnd& end, bool ordered, const Settings& sett
     tell(what, hint);
     return true;
   };
-  const std::string stop_text = end.stopped != StopCause::none ? "; " + who + " was stopped" : "";
+  const bool ran = end.wait_status.has_value();
+  const std::string stop_text = !ran                             ? "; " + who + " was not started"
+                                : end.stopped != StopCause::none ? "; " + who + " was stopped"
+                                                                 : "";
   if (ordered) {
     const std::string told = describe_order(*end.order);
     const char* how = end.order->released ? "the lock was " : "the lock was released by force ";
@@ -98,7 +101,7 @@ bool Verdict::decide_loss(const HoldEnd& end, bool ordered, const Settings& sett
   }
   if (!end.lost.empty())
     return settle_as("lost", k_exit_lost, end.lost, "the lease was lost: " + end.lost + stop_text,
-                     "somebody else may have run since; check what " + who + " did");
+                     ran ? "somebody else may have run since; check what " + who + " did" : "");
   if (lost_at_release_)
     return settle_as("lost", k_exit_lost, "not ours at the release",
                      "the lease was lost: at the release it was not ours any more",
@@ -108,8 +111,8 @@ bool Verdict::decide_loss(const HoldEnd& end, bool ordered, const Settings& sett
                      who + " was stopped after " + format_duration(settings.max_hold.value) + " (--max-hold)",
                      {});
   if (end.stopped == StopCause::guard_gone)
-    return settle_as("error", k_exit_system, "the guard process died",
-                     "the guard process died; " + who + " was stopped", "who killed it?");
+    return settle_as("error", k_exit_system, "the guard process died", "the guard process died" + stop_text,
+                     "who killed it?");
   return false;
 }
 
@@ -131,7 +134,7 @@ void Verdict::decide(const HoldEnd& end, const Settings& settings, const std::st
     if (free_) hint += std::string(hint.empty() ? "" : " ") + "the lock is released";
     return cannot_run(program, *end.exec_error, hint, tell);
   }
-  command_ended(end.wait_status.value_or(0));
+  if (end.wait_status) command_ended(*end.wait_status);
   // One that came when the command had ended by itself is none.
   const bool ordered = end.order && (!end.lost.empty() || end.stopped != StopCause::none);
   decide_loss(end, ordered, settings, "the command", tell);

@@ -62,7 +62,7 @@ std::string words_of(pid_t pid) {
 
 // A guard of some lock `name` whose main is gone is still stopping a command, and will release by itself.
 bool is_orphaned_guard(pid_t pid, const std::string& name) {
-  if (read_small_file(in_proc(pid, "comm"), 64) != "lock-guard\n") return false;
+  if (read_small_file(in_proc(pid, "comm"), 64) != std::string(k_guard_name) + "\n") return false;
   const std::string words = words_of(pid);
   if (words.find('\0' + name + '\0') == std::string::npos) return false;
   // Its words are those of its main; whoever took it over when that died has others.
@@ -101,11 +101,14 @@ Person describe_self(std::string program, std::string message) {
 bool provably_dead(const Person& who, const std::string& name, std::string_view token_id) {
   if (who.origin.empty() || who.origin != origin() || who.pid <= 0) return false;
   if (kill(who.pid, 0) == 0 || errno != ESRCH) return false;
-  for (const pid_t pid : all_processes()) {
+  const std::vector<pid_t> processes = all_processes();
+  // Those of others may be hidden (hidepid), or /proc could not be read.
+  if (std::find(processes.begin(), processes.end(), 1) == processes.end()) return false;
+  for (const pid_t pid : processes) {
     if (pid == 1) continue;  // init is nobody's command, and is often not to be looked into
     if (is_orphaned_guard(pid, name) || marks_hold(pid, token_id)) return false;
     const Fd environment(open(in_proc(pid, "environ").c_str(), O_RDONLY | O_CLOEXEC));
-    if (!environment && errno == EACCES) return false;
+    if (!environment && errno != ENOENT && errno != ESRCH) return false;
     if (is_under_hold(read_all(environment.get(), std::size_t{4} << 20), token_id)) return false;
   }
   return true;

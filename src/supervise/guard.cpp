@@ -5,6 +5,7 @@
 #include "supervise/process_group.hpp"
 #include "supervise/signals.hpp"
 #include "supervise/spawn.hpp"
+#include "util/procfs.hpp"
 #include "util/signal_set.hpp"
 
 #include <fcntl.h>
@@ -170,6 +171,7 @@ bool Guard::take_holds(const msghdr& message, std::size_t count) {
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return count == 0;
   std::vector<int> fds((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
   std::memcpy(fds.data(), CMSG_DATA(header), fds.size() * sizeof(int));
+  holds_.clear();  // those that came for the check
   for (const int fd : fds) holds_.push_back(off_standard(Fd(fd)));
   return holds_.size() == count &&
          std::all_of(holds_.begin(), holds_.end(), [](const Fd& hold) { return bool(hold); });
@@ -202,8 +204,7 @@ void Guard::start(const Order& order) {
   if (options_.stop_at_deadline && now >= page_.deadline() - margin()) {
     // Suspended or starved since the lock was acquired.
     holds_.clear();
-    cause_ = StopCause::deadline;
-    report(ReportKind::ended, SIGKILL);
+    report(ReportKind::too_late, 0);
     _exit(0);
   }
   if (options_.max_hold > Duration::zero() && max_hold_at_ == k_never) max_hold_at_ = now + options_.max_hold;

@@ -15,8 +15,9 @@
 namespace klock {
 namespace {
 
-void close_between(int first, int last) {
-  if (first <= last) close_range(static_cast<unsigned>(first), static_cast<unsigned>(last), 0);
+// False: the kernel does not know it (before Linux 5.9), or does not let us.
+bool close_between(int first, int last) {
+  return first > last || close_range(static_cast<unsigned>(first), static_cast<unsigned>(last), 0) == 0;
 }
 
 bool is_mains(int fd) {
@@ -75,10 +76,18 @@ void close_all_but(const std::vector<int>& kept) {
     int nearest = std::numeric_limits<int>::max();
     for (const int fd : kept)
       if (fd >= next) nearest = std::min(nearest, fd);
-    close_between(next, nearest == std::numeric_limits<int>::max() ? nearest : nearest - 1);
-    if (nearest == std::numeric_limits<int>::max()) return;
+    const bool is_last = nearest == std::numeric_limits<int>::max();
+    if (!close_between(next, is_last ? nearest : nearest - 1)) break;
+    if (is_last) return;
     next = nearest + 1;
   }
+  const auto unwanted = [&](int fd) {
+    return fd > STDERR_FILENO && std::find(kept.begin(), kept.end(), fd) == kept.end();
+  };
+  if (close_each(unwanted)) return;
+  const auto most = static_cast<int>(sysconf(_SC_OPEN_MAX));
+  for (int fd = STDERR_FILENO + 1; fd < most; ++fd)
+    if (unwanted(fd)) close(fd);
 }
 
 void release_standard(int harmless) {

@@ -40,7 +40,7 @@ struct Order {
   std::int32_t holds = 0;  // start: how many descriptors come with it
 };
 
-enum class ReportKind : std::int32_t { started, not_started, suspended, ended };
+enum class ReportKind : std::int32_t { started, not_started, too_late, suspended, ended };
 struct Report {
   ReportKind kind{};
   std::int32_t value = 0;    // the pid; the errno; the signal; the wait status

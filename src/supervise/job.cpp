@@ -255,6 +255,9 @@ std::optional<JobEvent> Job::Impl::on_report(const Report& report) {
     case ReportKind::not_started:
       over = true;
       return CommandNotStarted{report.value};
+    case ReportKind::too_late:
+      over = true;
+      return CommandEnded{std::nullopt, StopCause::deadline};
     case ReportKind::suspended:
       on_suspended(report.value);
       return std::nullopt;
@@ -295,7 +298,7 @@ JobEvent Job::Impl::take_over() {
   over = true;
   reap(std::exchange(guard, 0));
   const pid_t command = page->command.load();
-  if (command == 0) return CommandEnded{SIGKILL, StopCause::guard_gone};
+  if (command == 0) return CommandEnded{std::nullopt, StopCause::guard_gone};
   const Scope scope = options.tree ? Scope::tree : shares_group ? Scope::shared_group : Scope::own_group;
   stop_ourselves(ProcessGroup(scope, command, shares_group ? getpgrp() : command));
   const auto status = reap(command);

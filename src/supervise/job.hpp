@@ -52,7 +52,7 @@ struct CommandNotStarted {
   int error;
 };  // errno of the exec; the last event, and there will be no other start
 struct CommandEnded {
-  int wait_status;
+  std::optional<int> wait_status;  // nullopt: it was not even started
   StopCause stopped;
 };  // and all that had to die is dead; the last event of this start
 using JobEvent = std::variant<CommandStarted, CommandNotStarted, CommandEnded>;
@@ -81,7 +81,7 @@ class Job {
   // Tells the guard to run the command with `environment` (NAME=VALUE) added, dead by `deadline` unless
   // extended. The guard keeps copies of `hold_fds` (at most k_most_holds; -1: none) open as long as anything
   // of the command may live. If `deadline` is too near to run anything, the only event is
-  // CommandEnded{SIGKILL, deadline}; if the guard has no room for the copies,
+  // CommandEnded{nullopt, deadline}; if the guard has no room for the copies,
   // CommandNotStarted{EMFILE}. Does not block, but that in the foreground group of a terminal it waits
   // until the command's process is there (a second at most). Errors: system; nothing was started then.
   Status start(const std::vector<std::string>& environment, Instant deadline,

@@ -3,6 +3,7 @@
 
 #include "util/directory.hpp"
 #include "util/fd.hpp"
+#include "util/procfs.hpp"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -7,9 +7,6 @@
 
 namespace klock {
 
-// What a guard calls itself (PR_SET_NAME).
-inline constexpr const char* k_guard_name = "lock-guard";
-
 // Which processes belong to the command.
 enum class Scope : std::uint8_t {
   // The command, and the group `group`, which is the command's alone.

@@ -10,6 +10,9 @@
 
 namespace klock {
 
+// What the guard of a command calls itself (PR_SET_NAME), for whoever looks for it.
+inline constexpr const char* k_guard_name = "lock-guard";
+
 // At most `limit` bytes of a file, in particular of /proc; "" if it can't be read.
 std::string read_small_file(const std::string& path, std::size_t limit);
 

@@ -151,10 +151,10 @@ class Driver {
       return (failed->error == ENOENT ? 127 : 126) << 8;
     }
     const auto& ended = std::get<CommandEnded>(event);
-    append(settings_["report"], "ended " + std::to_string(ended.wait_status) + " " +
+    append(settings_["report"], "ended " + std::to_string(ended.wait_status.value_or(-1)) + " " +
                                     std::to_string(static_cast<int>(ended.stopped)) + " " +
                                     std::to_string(left_ms()));
-    return ended.stopped == StopCause::none ? ended.wait_status : 79 << 8;
+    return ended.stopped == StopCause::none ? ended.wait_status.value() : 79 << 8;
   }
 
   static int end(int status, std::unique_ptr<Job> owner) {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +51,24 @@ TEST(Claims, OnlyAProcessOfThisBootAndNamespaceCanBeProvenDead) {
   unknown.origin.clear();
   EXPECT_FALSE(provably_dead(unknown, "no-such-lock", "0123456789ab"));
   EXPECT_FALSE(provably_dead(describe_self("x", ""), "no-such-lock", "0123456789ab"));
+}
+
+TEST(Claims, WhoCannotLookProvesNothing) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  Person gone = describe_self("x", "");
+  gone.pid = child;
+  ASSERT_TRUE(provably_dead(gone, "no-such-lock", "0123456789ab"));
+  const pid_t without_descriptors = fork();
+  if (without_descriptors == 0) {
+    const rlimit none{0, 0};
+    setrlimit(RLIMIT_NOFILE, &none);
+    _exit(provably_dead(gone, "no-such-lock", "0123456789ab") ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(without_descriptors, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Claims, ADescendantWithTheTokenKeepsAHoldAlive) {

@@ -173,6 +173,7 @@ TEST(Deadline, OnlyWarnsWhenToldSo) {
 TEST(Deadline, NothingIsStartedAfterIt) {
   DrivenJob job(k_driver, {"lease=5", "kill_after=0"}, shell("touch $1", "@/ran"));
   EXPECT_EQ(job.exit_code(), 79);
+  EXPECT_EQ(job.ended_status(), -1);
   EXPECT_EQ(job.ended_cause(), cause(StopCause::deadline));
   EXPECT_NE(access(job.out("ran").c_str(), F_OK), 0);
 }

@@ -45,6 +45,19 @@ TEST_F(VerdictTest, PassesEveryExitStatusOnSilently) {
   EXPECT_EQ(told, "");
 }
 
+TEST_F(VerdictTest, WhatWasNotStartedWasNotStoppedEither) {
+  HoldEnd end;
+  end.stopped = StopCause::deadline;
+  end.lost = "klock was suspended";
+  const Verdict verdict = decide(end);
+  EXPECT_EQ(verdict.report.outcome, "lost");
+  EXPECT_EQ(verdict.report.exit_status, k_exit_lost);
+  EXPECT_FALSE(verdict.report.command_exit);
+  EXPECT_EQ(verdict.report.command_signal, "");
+  EXPECT_NE(told.find("the command was not started"), std::string::npos) << told;
+  EXPECT_EQ(verdict.die_of, 0);
+}
+
 TEST_F(VerdictTest, AnOrderThatCameTooLateIsNone) {
   HoldEnd end = end_with(exited(3));
   end.order = StopRequest{"root@a", "why"};

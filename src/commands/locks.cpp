@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace klock {
 namespace {
@@ -22,7 +23,7 @@ std::optional<StopRequest> order_of(const RenewalEvent& event) {
 }
 
 // Renews the locks that are held already while we wait for another one. Its threads start with the wait: one
-// that finds everything free does not pay for them.
+// that finds everything free, and soon, does not pay for them.
 class Keeper {
  public:
   Keeper(std::vector<HeldLock>& locks, Duration ttl, Interrupt signals)
@@ -30,7 +31,7 @@ class Keeper {
 
   Status open() { return news_.add(signals_.fd); }
 
-  // Raised by a signal, and by whatever the renewers have to tell.
+  // Raised by a signal, and by the end of a lock that is kept. What passes is no reason to leave the queue.
   Interrupt interrupt() const { return news_.interrupt(); }
   bool signalled() const {
     pollfd signal{signals_.fd, POLLIN, 0};
@@ -43,6 +44,7 @@ class Keeper {
     while (renewers_.size() < count) {
       HeldLock& lock = locks_[renewers_.size()];
       auto renewer = std::make_unique<Renewer>(*lock.session, lock.lease, ttl_, [](Instant) {});
+      renewer->report_ends_only();
       if (!renewer->start() || !news_.add(renewer->event_fd())) return;
       renewers_.push_back(std::move(renewer));
     }
@@ -105,8 +107,7 @@ void Locks::withdraw(Instant deadline) {
 
 Result<Acquisition> Locks::acquire(const WaitPolicy& policy, Interrupt interrupt, const Observer& observer) {
   if (locks_.size() > 1) {
-    for (;;) {
-      bool again = false;
+    for (bool again = false;;) {
       auto acquisition = take_all(policy, interrupt, observer, again);
       if (!again) return acquisition;
       if (BootClock::now() >= policy.limit) return Busy{};
@@ -120,14 +121,17 @@ Result<Acquisition> Locks::acquire(const WaitPolicy& policy, Interrupt interrupt
   return acquisition;
 }
 
-// One round. `again`: a lock that we had was lost while we waited for another one.
+// One round. `again`: a lock that we had was lost while we waited for another one, in the last round and in
+// this one. A store may be so slow that it is lost before we hear that we have to wait.
 Result<Acquisition> Locks::take_all(const WaitPolicy& policy, Interrupt interrupt, const Observer& observer,
                                     bool& again) {
   Keeper keeper(locks_, claims_.front().ttl, interrupt);
   KLOCK_CHECK(keeper.open());
   Result<Acquisition> got = Interrupted{};
   std::size_t count = 0;
+  const bool keep_at_once = std::exchange(again, false);
   while (count < locks_.size()) {
+    if (keep_at_once) keeper.keep(count);
     HeldLock& next = locks_[count];
     last_name_ = next.name;
     got = klock::acquire(*next.session, policy, keeper.interrupt(), [&](const Busy& busy) {
@@ -143,7 +147,7 @@ Result<Acquisition> Locks::take_all(const WaitPolicy& policy, Interrupt interrup
     }
   }
   keeper.stop();
-  const bool ended = keeper.has_ended();
+  const bool ended = keeper.has_ended() || (count == locks_.size() && BootClock::now() >= deadline());
   if (count == locks_.size()) {
     if (!ended) return lease();
     got = Interrupted{};

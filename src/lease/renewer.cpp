@@ -60,7 +60,7 @@ Status Renewer::start() {
 
 void Renewer::stop() {
   // Whoever froze us before the thread began: the first renewal is overdue.
-  if (!stop_requested_) note_awake(BootClock::now(), due_from(lease_.acquired_at));
+  if (!stop_requested_) note_awake(BootClock::now(), first_due());
   if (!thread_.joinable()) return;
   raise_event(stop_requested_.get());
   thread_.join();
@@ -74,6 +74,7 @@ std::vector<RenewalEvent> Renewer::take_events() {
 }
 
 void Renewer::report(RenewalEvent event) {
+  if (ends_only_ && !std::holds_alternative<Lost>(event) && !std::holds_alternative<StopAsked>(event)) return;
   const Locked locked(mutex_);
   events_.push_back(std::move(event));
   raise_event(events_ready_.get());
@@ -90,10 +91,10 @@ bool Renewer::rest(Instant due) {
   return wait_ready(-1, 0, soon, interrupt) != Ready::interrupted;
 }
 
-// The lease may have been renewed before we got it.
+// Counted from when the lease was asked for: the answer may have been slow, and it may have been renewed
+// before we got it.
 Instant Renewer::first_due() const {
-  return due_from(lease_.deadline == k_never ? k_never
-                                             : std::max(lease_.acquired_at, lease_.deadline - ttl_));
+  return due_from(lease_.joined ? lease_.acquired_at : lease_.deadline - ttl_);
 }
 
 // An ancestor's lease has a ttl of its own, which its holder renews: what is left of it is what counts.
@@ -114,7 +115,7 @@ std::string Renewer::why_expired() const {
 }
 
 void Renewer::run() {
-  Instant due = due_from(lease_.acquired_at);
+  Instant due = first_due();
   Duration pause = k_first_pause;
   for (;;) {
     const bool interrupted = !rest(due);

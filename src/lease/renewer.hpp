@@ -46,6 +46,9 @@ class Renewer {
   // When the thread has to run at the latest.
   Instant first_due() const;
 
+  // Before start(): nothing is reported but Lost and StopAsked.
+  void report_ends_only() { ends_only_ = true; }
+
   // Starts the thread. Errors: system; the caller may try again.
   Status start();
 
@@ -75,6 +78,7 @@ class Renewer {
   const Duration ttl_;
   const std::function<void(Instant)> on_extended_;
   const WhenAsked when_asked_;
+  bool ends_only_ = false;
   bool asked_ = false;
   bool in_trouble_ = false;
   Duration overslept_{};  // past the time at which we meant to wake

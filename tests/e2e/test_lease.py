@@ -270,6 +270,16 @@ def test_reconnects_when_its_connection_is_killed(on_redis, client, delay):
     assert holder.wait() == 0
 
 
+def test_slow_answer_does_not_cost_the_lease(on_redis, redis):
+    on_redis.run("run", "n", "--", "true")  # the script is known
+    redis.freeze()
+    thaw = threading.Timer(1.3, redis.thaw)  # more than a third of the lease, less than half of it
+    thaw.start()
+    done = on_redis.run("run", "--ttl", "3s", "n", "--", "sh", "-c", "sleep 2.5; echo ran")
+    thaw.join()
+    assert (done.status, done.out, done.err) == (0, "ran\n", "")
+
+
 def test_command_has_a_whole_lease_though_the_acquisition_was_answered_late(on_redis, redis):
     on_redis.run("run", "n", "--", "true")  # the script is known
     redis.freeze()

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -160,6 +161,46 @@ TEST_F(LocksTest, ALossWhileWeWaitStartsOver) {
   const auto got = acquire(locks);
   ASSERT_TRUE(got && std::holds_alternative<Lease>(*got));
   EXPECT_EQ(store.made["a"], 2);
+}
+
+TEST_F(LocksTest, ALeaseThatEndsWhileTheStoreIsSlowStartsOver) {
+  store.prepare["b"] = [](FakeSession& session, int made) {
+    if (made > 0) return;
+    session.attempts = {[](Instant, Interrupt) {
+      poll(nullptr, 0, 300);
+      return Lease{BootClock::now(), BootClock::now() + k_ttl};
+    }};
+  };
+  Locks locks = make({"a", "b"});
+  const auto got = acquire(locks);
+  ASSERT_TRUE(got && std::holds_alternative<Lease>(*got));
+  EXPECT_GE(store.made["a"], 2);
+}
+
+TEST_F(LocksTest, TroubleWithWhatIsHeldIsNoReasonToLeaveTheQueue) {
+  std::atomic<int> renewed = 0;
+  store.prepare["a"] = [&](FakeSession& session, int) {
+    session.renewals = {[&](Instant, Interrupt) -> Result<Renewal> {
+      if (++renewed % 2 == 0) return failure(ErrorKind::unreachable, "away");
+      return Renewed{.deadline = BootClock::now() + 5s};
+    }};
+  };
+  FakeSession* waiting = nullptr;
+  store.prepare["b"] = [&](FakeSession& session, int) {
+    waiting = &session;
+    session.wakes = {[&](Instant, Interrupt interrupt) {
+      return wait_ready(-1, 0, BootClock::now() + 10ms, interrupt) == Ready::interrupted ? Wake::interrupted
+                                                                                         : Wake::news;
+    }};
+    session.attempts = {[&](Instant, Interrupt) -> Result<Attempt> {
+      if (renewed < 5) return Busy{};
+      return Lease{BootClock::now(), BootClock::now() + k_ttl};
+    }};
+  };
+  Locks locks = make({"a", "b"});
+  const auto got = acquire(locks);
+  ASSERT_TRUE(got && std::holds_alternative<Lease>(*got));
+  EXPECT_EQ(waiting->count("withdraw"), 0u);
 }
 
 TEST_F(LocksTest, ALossOnAndOnEndsAtTheLimit) {

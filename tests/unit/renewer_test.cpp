@@ -68,6 +68,27 @@ TEST_F(RenewerTest, RenewsAgainAndAgain) {
   EXPECT_GT(renewer->deadline(), BootClock::now());
 }
 
+TEST_F(RenewerTest, AfterASlowAnswerTheFirstRenewalIsDueAtOnce) {
+  session.renewals = {renewed};
+  const Instant now = BootClock::now();
+  Renewer renewer(session, Lease{now, now + 15s, 1}, 30s, [this](Instant) { ++extended; });
+  EXPECT_LE(renewer.first_due(), now);
+  ASSERT_TRUE(renewer.start());
+  const Instant limit = now + 5s;
+  while (extended < 1 && BootClock::now() < limit) poll(nullptr, 0, 5);
+  EXPECT_EQ(extended, 1);
+}
+
+TEST_F(RenewerTest, TroubleThatPassesIsNotReportedToWhomOnlyTheEndMatters) {
+  session.renewals = {renewed, away, renewed, [](Instant, Interrupt) { return Gone{}; }};
+  const Instant now = BootClock::now();
+  Renewer renewer(session, Lease{now, now + k_ttl, 1}, k_ttl, [](Instant) {});
+  renewer.report_ends_only();
+  ASSERT_TRUE(renewer.start());
+  const auto events = events_until<Lost>(renewer);
+  EXPECT_EQ(events.size(), 1u);
+}
+
 TEST_F(RenewerTest, SendsNothingAfterStop) {
   session.renewals = {renewed};
   const auto renewer = start();

@@ -81,15 +81,15 @@ Result<Wake> RecordingSession::await_news(Instant until, Interrupt interrupt) {
   return inner_->await_news(until, interrupt);
 }
 
-void RecordingSession::explain_end(EventKind of_waiter, std::string reason) {
-  end_of_waiter_ = of_waiter;
+void RecordingSession::explain_end(EventKind kind, std::string reason) {
+  end_kind_ = kind;
   reason_ = reason;
-  inner_->explain_end(of_waiter, std::move(reason));
+  inner_->explain_end(kind, std::move(reason));
 }
 
 void RecordingSession::withdraw(Instant deadline) {
   inner_->withdraw(deadline);
-  if (waiting_since_) note_no_lock(end_of_waiter_);
+  if (waiting_since_) note_no_lock(end_kind_);
 }
 
 void RecordingSession::note_end(EventKind kind, Recorder::To to) {
@@ -191,7 +191,7 @@ void RecordingSession::note_end_of_joined(const Holder& hold) const {
   end.who = hold.who;
   end.held = hold.held;
   end.reason = "the last run that had joined it ended";
-  if (order_ && end_of_waiter_ != EventKind::released) {
+  if (order_ && end_kind_ != EventKind::released) {
     end.kind = EventKind::forced;
     end.by = order_->by;
     end.reason = order_->reason;
@@ -205,8 +205,7 @@ void RecordingSession::heed_release(Released released, bool unattended, Instant 
   if (inner_->stays()) return lease_.reset();
   if (released != Released::done) return note_end(EventKind::lost);
   if (lease_)
-    return note_end(order_ && end_of_waiter_ != EventKind::released ? EventKind::forced
-                                                                    : EventKind::released);
+    return note_end(order_ && end_kind_ != EventKind::released ? EventKind::forced : EventKind::released);
   // The log is read for what has ended alone: many killed waiters would keep those who live from their turn.
   if (!unattended || (is_last_will() && !has_begun(deadline, interrupt))) return;
   Event end = event(EventKind::released);

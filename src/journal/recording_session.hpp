@@ -25,7 +25,7 @@ class RecordingSession final : public LockSession {
   Result<Released> complete(Instant deadline, Interrupt interrupt) override;
   Status count_min_hold(bool counts) override { return inner_->count_min_hold(counts); }
   void heed_start() override;
-  void explain_end(EventKind of_waiter, std::string reason) override;
+  void explain_end(EventKind kind, std::string reason) override;
   void note_lost(const std::string& reason) override;
   int hold_fd() const override { return inner_->hold_fd(); }
 
@@ -56,7 +56,7 @@ class RecordingSession final : public LockSession {
   std::int64_t ends_at_us_ = 0;   // the next one may begin before we have told of the end; 0: not yet
   std::optional<Instant> since_;  // of a hold that is known by its token
   std::optional<StopRequest> order_;
-  EventKind end_of_waiter_ = EventKind::gave_up;
+  EventKind end_kind_ = EventKind::gave_up;
   std::string reason_;
 };
 

@@ -132,7 +132,8 @@ class LockSession {
     (void)reason;
   }
 
-  // After a release: whether the hold stays for those who have joined it, and the last of them ends it.
+  // After a release: whether the hold stays for those who have joined it, and the last of them ends it. For
+  // whoever notes the end, where the store does not (LockStore::notes_events()).
   virtual bool stays() const { return false; }
 
   // For the log: the hold is lost as far as we know, and nothing of the command lives; the store may not have
@@ -178,7 +179,8 @@ class LockStore {
   virtual Result<std::vector<LockState>> list(const std::string& pattern, Instant deadline,
                                               Interrupt interrupt) = 0;
 
-  // Asks the holder `shown` to stop and release; returns without waiting for it.
+  // Asks the holder `shown` to stop and release, and does not wait for that; a hold that no process keeps is
+  // removed. Errors: unreachable, refused, system.
   virtual Result<Eviction> ask_stop(const LockName& lock, const Holder& shown, const StopRequest& request,
                                     Instant deadline) = 0;
 
@@ -188,7 +190,9 @@ class LockStore {
   // False: there was none.
   virtual Result<bool> clear_marker(const LockName& lock, const std::string& key, Instant deadline) = 0;
 
-  // Removes the hold `shown` at once, tells the holder, and gives the lock to the next waiter.
+  // Removes the hold `shown`, tells the holder, and gives the lock to the next waiter. Blocks for a round
+  // trip; where several share a kernel lock, until that holder has let go. Errors: unreachable, refused;
+  // system, if it has not by the deadline: it has been told.
   virtual Result<Eviction> remove(const LockName& lock, const Holder& shown, const StopRequest& request,
                                   Instant deadline) = 0;
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from support.ports import free_port
-from support.proc import SLOW, alive, wait_until
+from support.proc import SLOW, alive, holds_for, wait_until
 from support.servers import FalseServer, answering
 
 
@@ -140,6 +140,20 @@ def test_full_server_is_69(on_redis, client):
     assert run_n(on_redis, "-w", "1s").status == 69
     client.config_set("maxmemory", 0)
     assert not client.keys("*klock:n*")
+
+
+@pytest.mark.parametrize("mode", [[], ["-s"], ["--slots", "2"]])
+def test_full_server_lets_those_who_hold_go_on(on_redis, client, mode):
+    holder = on_redis.hold("n", *mode, "--ttl", "3s", command="read x; exit 3", stdin=-1)
+    outer = on_redis.hold("m", *mode, "--ttl", "3s", command=f"{on_redis.path} run {' '.join(mode)} m -- sh -c 'echo in; sleep 1000'")
+    wait_until(lambda: outer.out.endswith("in\n"), what="it has joined")
+    client.config_set("maxmemory", 1)
+    assert holds_for(lambda: holder.popen.poll() is None and outer.popen.poll() is None, 4)
+    holder.popen.stdin.close()
+    assert holder.wait() == 3, holder.err
+    client.config_set("maxmemory", 0)
+    outer.send(signal.SIGTERM)
+    assert outer.wait() == 143
 
 
 def test_read_only_replica_is_69(on_redis, client):

@@ -2,6 +2,7 @@
 """klock force-release of readers, slots, shells' holds and what no process keeps: one of them or all, told and handed on."""
 import getpass
 import os
+import re
 import signal
 import socket
 
@@ -144,6 +145,29 @@ def test_hold_without_a_process_is_released_at_once(store, words, how):
     done = force(store, *how)
     assert done.status == 0 and "new disks" in done.err, done.err
     assert waiter.wait(3) == 0 and waiter.out == "mine\n"
+
+
+@pytest.mark.parametrize("mode", [[], ["-s"]])
+def test_run_that_has_joined_a_hold_without_a_process_is_dead_before_the_next_one(on_redis, mode, tmp_path):
+    token = re.search("[0-9a-f]{32}", on_redis.run("acquire", *mode, "--for", "1h", "n").out)[0]
+    command = f"trap 'sleep 0.5; echo over > {tmp_path}/end; exit 0' TERM; echo up; sleep 1000 & wait"
+    joined = on_redis.start("run", *mode, "n", "--", "sh", "-c", command, env={"KLOCK_TOKEN": token, "KLOCK_HELD": token})
+    wait_until(lambda: joined.out == "up\n", what="it has joined")
+    (waiter,) = on_redis.queue("n", 1, "cat", f"{tmp_path}/end")
+    done = force(on_redis)
+    assert done.status == 0, done.err
+    assert joined.wait() == 79
+    assert waiter.wait(3) == 0 and waiter.out == "over\n"
+
+
+def test_mark_of_several_that_are_gone_is_removed(on_redis, client):
+    holder = on_redis.hold("n", "-s", "--ttl", "60s", "--on-lost", "warn")
+    client.delete("{klock:n}:readers")
+    assert on_redis.run("run", "-n", "n", "true").status == 75
+    assert force(on_redis, "--now").status == 0
+    assert on_redis.run("run", "-n", "n", "true").status == 0
+    holder.send(signal.SIGTERM)
+    holder.wait()
 
 
 def test_cooldown_is_left_alone_without_now(store):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """klock renew: what it promises stands, and it takes nothing from a process that relies on the lease."""
+import re
 import time
 
 import pytest
@@ -32,6 +33,15 @@ def test_keeper_leaves_the_longer_lease(on_redis, mode):
     assert holds_for(lambda: left(on_redis) > 50, 1.2 * SLOW)
     assert shells.finish(script) == 0
     wait_until(lambda: on_redis.is_free("n"), what="released none the less")
+
+
+@pytest.mark.parametrize("mode", ["", "-s", "--slots 2"])
+def test_end_that_is_sooner_is_heard_by_those_who_wait(store, mode):
+    token = re.search("[0-9a-f]{32}", store.run("acquire", *mode.split(), "--for", "2h", "n").out)[0]
+    (waiter,) = store.queue("n", 1)
+    renew(store, token, "500ms")
+    assert waiter.wait(5 * SLOW) == 0
+    assert store.run("run", "-n", "n", "true").status == 0
 
 
 def test_keeper_extends_when_the_longer_lease_nears_its_end(on_redis):

@@ -103,7 +103,8 @@ void EventFile::make_room(const Fd& file) const {
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return;
   if (inode_of(open_to_read(path_)) != inode_of(file)) return;
   // In a sticky directory another user's file can't be renamed; what it holds is then gone.
-  if (rename(path_.c_str(), (path_ + ".1").c_str()) != 0 && ftruncate(file.get(), 0) != 0) errno = 0;
+  if (rename(path_.c_str(), (path_ + ".1").c_str()) == 0) return;
+  [[maybe_unused]] const int emptied = ftruncate(file.get(), 0);
 }
 
 Status EventFile::append(const Event& event) const {

@@ -98,6 +98,7 @@ Result<Renewal> LocalSession::extend_detached(LockFile& file, const FoundHold& h
     reserve(record, until);
     KLOCK_TRY(renewed, rewrite(file, hold, deadline, interrupt, record));
     if (!renewed) return Gone{};
+    if (until < *hold.until) file.touch();  // who sleeps until the end that was
     return Renewed{until};
   };
   const Instant until = BootClock::now() + claim_.ttl;

@@ -161,6 +161,7 @@ Result<Wake> LocalSession::await_news(Instant until, Interrupt interrupt) {
       if (fds[0].revents != 0) return Wake::interrupted;
       if (fds[1].revents != 0) return Wake::news;
       look = drain(place_.changes.get());
+      if (look && !lease_) return Wake::news;  // the hold may end sooner than it said
     }
     const Instant now = BootClock::now();
     if (until != k_never && now >= until) return Wake::timeout;

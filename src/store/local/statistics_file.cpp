@@ -146,9 +146,9 @@ Status StatisticsFile::add(const std::string& name, const Event& event) const {
     counted.group = number == 0 ? std::string(k_other_group) : group;
     counted.add(event);
     const Slot changed = slot_of(counted);
-    if (pwrite(file.get(), &changed, sizeof changed, offset_of(number)) !=
-        static_cast<ssize_t>(sizeof changed))
-      return path_failure("cannot write the statistics", path_, errno);
+    const ssize_t put = pwrite(file.get(), &changed, sizeof changed, offset_of(number));
+    if (put != static_cast<ssize_t>(sizeof changed))
+      return path_failure("cannot write the statistics", path_, put < 0 ? errno : ENOSPC);
     return {};
   }
   return failure(ErrorKind::system, path_ + " is changed by others all the time");

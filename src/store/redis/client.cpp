@@ -145,8 +145,12 @@ Io<void> Client::send(const ScriptCall& call, Instant deadline, Interrupt interr
   reply_owed_ = true;
   queued_ = 0;
   sent_at_ = BootClock::now();
+  return write_whole(out, deadline, interrupt);
+}
+
+// What was cut within a command can be followed by nothing.
+Io<void> Client::write_whole(const Pipeline& out, Instant deadline, Interrupt interrupt) {
   auto sent = connection_->write(out, deadline, interrupt);
-  // Perhaps cut within a command: nothing can follow it.
   if (!sent) drop();
   return sent;
 }
@@ -311,7 +315,7 @@ Io<std::vector<Reply>> Client::exchange(const Pipeline& commands, Instant deadli
 Io<std::vector<Reply>> Client::ask_here(const Pipeline& commands, Instant deadline, Interrupt interrupt) {
   reply_owed_ = true;
   sent_at_ = BootClock::now();
-  KLOCK_CHECK(connection_->write(commands, deadline, interrupt));
+  KLOCK_CHECK(write_whole(commands, deadline, interrupt));
   std::vector<Reply> replies;
   replies.reserve(commands.count());
   while (replies.size() < commands.count()) {
@@ -345,7 +349,7 @@ Io<void> Client::finish_owed(Instant deadline, Interrupt interrupt) {
   if (!mark) return tl::unexpected<Fault>(Fault{Cause::final, mark.error()});
   Pipeline out;
   out.add({"ECHO", *mark});
-  KLOCK_CHECK(connection_->write(out, deadline, interrupt));
+  KLOCK_CHECK(write_whole(out, deadline, interrupt));
   KLOCK_CHECK(skip_to(*mark, deadline, interrupt));
   reply_owed_ = false;
   return {};
@@ -397,7 +401,7 @@ Io<std::int64_t> Client::await_replicas(std::size_t count, std::chrono::millisec
   out.add({"WAIT", number, time});
   leaving_ = std::exchange(subscribed_, false);
   reply_owed_ = true;
-  KLOCK_CHECK(connection_->write(out, deadline, interrupt));
+  KLOCK_CHECK(write_whole(out, deadline, interrupt));
   KLOCK_CHECK(finish_unsubscribe(deadline, interrupt));
   KLOCK_TRY(reply, connection_->read(deadline, interrupt));
   if (reply.is_error()) return tl::unexpected<Fault>(fault_of(reply.text));
@@ -409,9 +413,7 @@ Io<void> Client::subscribe(Instant deadline, Interrupt interrupt) {
   Pipeline out;
   out.add({"SUBSCRIBE", channel_});
   subscribing_ = reply_owed_ = true;
-  auto sent = connection_->write(out, deadline, interrupt);
-  if (!sent) drop();
-  return sent;
+  return write_whole(out, deadline, interrupt);
 }
 
 Io<std::string> Client::next_message(Instant until, Interrupt interrupt) {

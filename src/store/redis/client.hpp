@@ -29,9 +29,9 @@ struct ScriptCall {
 
 // Runs scripts over a connection of its own, opened when needed, and listens on one channel in between. Knows
 // which of the server's abilities (script cache, pub/sub, the keys of log and index) are to be had and does
-// without those that are not. Every call returns by its deadline (on a Cluster the notes for index, log and
-// statistics, which go to another server, may take 300 ms more) and at once when interrupted. One thread at a
-// time.
+// without those that are not. Every call returns by its deadline, and at once when interrupted; on a Cluster
+// the notes for index, log and statistics, which go to another server, may take 300 ms more in both cases.
+// One thread at a time.
 class Client {
  public:
   // `key`: one of those that it works on, see make_route().
@@ -96,6 +96,7 @@ class Client {
  private:
   Io<Reply> exchange(const ScriptCall& call, Instant deadline, Interrupt interrupt);
   Io<void> send(const ScriptCall& call, Instant deadline, Interrupt interrupt);
+  Io<void> write_whole(const Pipeline& out, Instant deadline, Interrupt interrupt);
   Io<Reply> receive(const ScriptCall& call, Instant deadline, Interrupt interrupt);
   Io<Reply> receive_transaction(const ScriptCall& call, Instant deadline, Interrupt interrupt);
   Io<Reply> receive_after(const std::string& mark, const ScriptCall& call, Instant deadline,

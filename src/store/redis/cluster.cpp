@@ -40,7 +40,7 @@ std::optional<std::uint16_t> slot_at(const Reply& range, std::size_t index) {
 // The polynomial is 0x1021, from 0 (XMODEM).
 std::uint16_t slot_of(std::string_view key) {
   std::uint16_t crc = 0;
-  for (const char c : hash_tag(key)) {
+  for (const char c : slot_part(key)) {
     crc = static_cast<std::uint16_t>(crc ^ (static_cast<unsigned char>(c) << 8));
     for (int bit = 0; bit < 8; ++bit)
       crc = static_cast<std::uint16_t>((crc & 0x8000) != 0 ? (crc << 1) ^ 0x1021 : crc << 1);
@@ -49,7 +49,7 @@ std::uint16_t slot_of(std::string_view key) {
 }
 
 // An array of {first slot, last slot, master, replica...}; a server is {host, port, id, ...}.
-SlotMap::SlotMap(const Reply& slots, const RedisUrl& asked) {
+SlotMap::SlotMap(const Reply& slots, const RedisUrl& asked) : told_by_(asked) {
   for (const Reply& range : slots.items) {
     const auto first = slot_at(range, 0);
     const auto last = slot_at(range, 1);
@@ -128,8 +128,11 @@ void ClusterRoute::learn(const std::vector<RedisUrl>& servers) {
 // Whether another server than the one that was opened has the slot, as far as the others know.
 bool ClusterRoute::find_owner(Instant deadline, Interrupt interrupt) {
   const auto slots = ask_slots(known_, last_ ? &*last_ : nullptr, deadline, interrupt);
-  // Who does not answer is asked last the next time.
-  std::rotate(known_.begin(), known_.begin() + 1, known_.end());
+  if (slots)
+    std::rotate(known_.begin(),
+                std::find_if(known_.begin(), known_.end(),
+                             [&](const RedisUrl& one) { return is_same(one, slots->told_by()); }),
+                known_.end());
   if (!slots && slots.error().cause == Cause::no_permission) {
     owner_.reset();  // whoever is asked for the slot's keys tells too
     return true;
@@ -163,15 +166,17 @@ Io<std::unique_ptr<Connection>> ClusterRoute::open(Instant deadline, Interrupt i
   if (for_once_)
     return Connection::open(*std::exchange(asked_, std::nullopt), Login::asking, deadline, interrupt);
   if (!owner_) return open_any(deadline, interrupt);
-  const Instant until = std::min(deadline, BootClock::now() + patience(deadline - BootClock::now()));
-  last_ = owner_;
-  auto connection = Connection::open(*owner_, Login::member, until, interrupt);
+  const auto open_owner = [&] {
+    last_ = owner_;
+    const Instant now = BootClock::now();
+    return Connection::open(*owner_, Login::member, std::min(deadline, now + patience(deadline - now)),
+                            interrupt);
+  };
+  auto connection = open_owner();
   if (connection || connection.error().cause == Cause::interrupted) return connection;
   Fault fault = std::move(connection).error();
   if (find_owner(deadline, interrupt)) {
-    if (!owner_) return open_any(deadline, interrupt);
-    last_ = owner_;
-    return Connection::open(*owner_, Login::member, until, interrupt);
+    return owner_ ? open_owner() : open_any(deadline, interrupt);
   }
   if (fault.cause == Cause::no_contact || fault.cause == Cause::timeout) fault.cause = Cause::later;
   fault.error.what = "the master " + describe_endpoint(*last_) + ": " + fault.error.what;

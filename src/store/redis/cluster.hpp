@@ -25,6 +25,7 @@ class SlotMap {
   const RedisUrl* master_of(std::uint16_t slot) const;
   // Each once.
   std::vector<RedisUrl> masters() const;
+  const RedisUrl& told_by() const { return told_by_; }
   // Replicas too.
   const std::vector<RedisUrl>& servers() const { return servers_; }
   // How many slots nobody has, and which masters have no replica.
@@ -38,6 +39,7 @@ class SlotMap {
     RedisUrl master;
     std::size_t replicas;
   };
+  RedisUrl told_by_;
   std::vector<Range> ranges_;
   std::vector<RedisUrl> servers_;
 };

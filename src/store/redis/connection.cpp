@@ -58,12 +58,14 @@ Io<std::unique_ptr<Connection>> Connection::open(const RedisUrl& url, Login logi
   std::unique_ptr<Connection> connection(new Connection(std::move(stream)));
   connection->may_want_tls_ = !url.tls && url.socket_path.empty();
   Pipeline credentials;
-  if (!url.password.empty() && url.user.empty()) credentials.add({"AUTH", url.password.reveal()});
-  if (!url.password.empty() && !url.user.empty()) credentials.add({"AUTH", url.user, url.password.reveal()});
+  // A user without a password may be one who needs none; to go on as the default user would be somebody else.
+  const bool logs_in = !url.password.empty() || !url.user.empty();
+  if (logs_in && url.user.empty()) credentials.add({"AUTH", url.password.reveal()});
+  if (logs_in && !url.user.empty()) credentials.add({"AUTH", url.user, url.password.reveal()});
   if (url.database != 0) credentials.add({"SELECT", std::to_string(url.database)});
   connection->credentials_ = credentials.bytes();
   std::string& owed = connection->login_owed_;
-  if (!url.password.empty()) owed += k_auth;
+  if (logs_in) owed += k_auth;
   if (url.database != 0) owed += k_select;
   Pipeline words;
   words.add({"CLIENT", "SETNAME", "klock"});

@@ -99,6 +99,7 @@ Io<Fd> finish_connect(Fd socket, Instant deadline, Interrupt interrupt) {
 
 Io<Fd> connect_to(const Address& address, Instant deadline, Interrupt interrupt) {
   Fd socket(::socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket && errno == EAFNOSUPPORT) return connect_fault(errno);  // a host without IPv6
   if (!socket) return fault(Cause::final, ErrorKind::system, std::string("socket: ") + std::strerror(errno));
   const int on = 1;
   if (address.any.sa_family != AF_UNIX) setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -126,8 +127,11 @@ Io<Fd> dial(const RedisUrl& url, Instant deadline, Interrupt interrupt) {
   KLOCK_TRY(addresses, addresses_of(url, deadline, interrupt));
   Io<Fd> socket = timeout_fault();
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    socket = connect_to(addresses[i], share_of(deadline, addresses.size() - i), interrupt);
-    if (socket || socket.error().cause == Cause::interrupted) break;
+    auto one = connect_to(addresses[i], share_of(deadline, addresses.size() - i), interrupt);
+    if (one || one.error().cause == Cause::interrupted) return one;
+    // Where one may answer later, that another one never will is no news.
+    if (i == 0 || may_pass(one.error().error.kind) || !may_pass(socket.error().error.kind))
+      socket = std::move(one);
   }
   return socket;
 }

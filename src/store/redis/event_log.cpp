@@ -39,6 +39,8 @@ void take_field(std::string_view name, std::string_view value, Event& event) {
   if (name == "fence") event.fence = number_in<std::uint64_t>(value);
   if (name == "waited") event.waited = Milliseconds(number_in<std::int64_t>(value));
   if (name == "held") event.held = Milliseconds(number_in<std::int64_t>(value));
+  if (name == "at")  // it was noted late
+    event.wall_us = std::clamp<std::int64_t>(number_in<std::int64_t>(value), 0, k_latest_ms) * 1000;
   if (name == "late") event.late = Milliseconds(number_in<std::int64_t>(value));
   if (name == "reason" && event.reason.empty()) event.reason = value;
   if (name == "mode") {

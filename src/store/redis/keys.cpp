@@ -15,12 +15,9 @@ std::string base_of(std::string_view prefix) {
 
 }  // namespace
 
-std::string_view hash_tag(std::string_view key) {
-  const auto open = key.find('{');
-  if (open == std::string_view::npos) return key;
-  const auto close = key.find('}', open + 1);
-  if (close == std::string_view::npos || close == open + 1) return key;
-  return key.substr(open + 1, close - open - 1);
+std::string_view slot_part(std::string_view key) {
+  const std::string_view tag = hash_tag(key);
+  return tag.empty() ? key : tag;
 }
 
 LockKeys::LockKeys(std::string_view lock_key, std::string_view prefix, std::string_view group)
@@ -30,7 +27,7 @@ LockKeys::LockKeys(std::string_view lock_key, std::string_view prefix, std::stri
       groups(groups_key(prefix)),
       stats(stats_key(prefix, group)),
       other_stats(stats_key(prefix, k_other_group)) {
-  const std::string base = hash_tag(key).size() < key.size() ? key + ":klock:" : "{" + key + "}:";
+  const std::string base = slot_part(key).size() < key.size() ? key + ":klock:" : "{" + key + "}:";
   holders = base + "holders";
   waiters = base + "waiters";
   queue = base + "queue";  // the scripts derive the channels from this name

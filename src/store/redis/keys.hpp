@@ -7,9 +7,8 @@
 
 namespace klock::redis {
 
-// The part of a key that decides about its Cluster slot ("Redis Cluster specification", Hash tags): what is
-// between its first '{' and the next '}', if that is anything, else the whole.
-std::string_view hash_tag(std::string_view key);
+// The part of a key that decides about its Cluster slot: its hash tag, if it has one, else the whole.
+std::string_view slot_part(std::string_view key);
 
 // The keys of one lock, in the order in which the scripts expect them. Those of a prefix apart they share the
 // lock key's Cluster slot. A lock key with a hash tag of its own gives "KEY:klock:PART", any other

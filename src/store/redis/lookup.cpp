@@ -60,7 +60,9 @@ class Inquiry {
 
  private:
   void end() {
-    if (pid_ <= 0) return;
+    // Whoever takes over from a dead guard may have reaped it (supervise/job.cpp): then its number is not
+    // ours.
+    if (pid_ <= 0 || waitpid(pid_, nullptr, WNOHANG) != 0) return;
     kill(pid_, SIGKILL);
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }

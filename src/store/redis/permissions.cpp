@@ -114,7 +114,8 @@ constexpr std::array<Consequence, 7> k_consequences{{
      "waiters are not woken but look again four times a second"},
     {Need::index, Severity::warning, "index", "klock list and the completions do not show this user's locks"},
     {Need::log, Severity::warning, "log", "klock log and klock stats do not show what this user does"},
-    {Need::status, Severity::warning, "status", "klock status and klock list do not work for this user"},
+    {Need::status, Severity::warning, "status",
+     "klock status, klock list and klock log do not work for this user"},
 }};
 
 class Trials {
@@ -186,11 +187,12 @@ void Trials::try_what_tells() {
   add(Need::log, shown_.events, {"XADD", keys_.events, "MAXLEN", "doctor", "*", "a", "b"});  // no number
   add(Need::log, shown_.groups, {"EVALSHA", k_no_script, "1", keys_.groups});
   add(Need::log, shown_.other_stats, {"EVALSHA", k_no_script, "1", keys_.other_stats});
-  add(Need::log, shown_.events, {"XRANGE", keys_.events, "0", "0"});
+  add(Need::log, shown_.other_stats, {"HINCRBY", keys_.other_stats, "doctor", "x"});  // likewise
 
   add(Need::status, shown_.key, {"GETRANGE", keys_.key, "0", "0"});
   add(Need::status, shown_.key, {"STRLEN", keys_.key});
   add(Need::status, shown_.holders, {"HGETALL", keys_.holders});
+  add(Need::status, shown_.events, {"XRANGE", keys_.events, "0", "0"});
 }
 
 void Trials::try_channels() {

@@ -52,8 +52,8 @@ Status PermittedSession::count_min_hold(bool counts) {
   return by_right([&](auto& session) { return session.count_min_hold(counts); });
 }
 
-void PermittedSession::explain_end(EventKind of_waiter, std::string reason) {
-  scripted_.explain_end(of_waiter, std::move(reason));
+void PermittedSession::explain_end(EventKind kind, std::string reason) {
+  scripted_.explain_end(kind, std::move(reason));
 }
 
 void PermittedSession::note_lost(const std::string& reason) {

@@ -26,7 +26,7 @@ class PermittedSession final : public LockSession {
   Result<Released> release(Instant deadline, Interrupt interrupt) override;
   Result<Released> complete(Instant deadline, Interrupt interrupt) override;
   Status count_min_hold(bool counts) override;
-  void explain_end(EventKind of_waiter, std::string reason) override;
+  void explain_end(EventKind kind, std::string reason) override;
   void note_lost(const std::string& reason) override;
 
  private:

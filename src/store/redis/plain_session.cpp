@@ -14,7 +14,7 @@ constexpr std::uint64_t k_poll_spread = 100;  // ms, so that waiters don't fall 
 constexpr Duration k_note_time = Milliseconds(300);
 constexpr auto k_after = Milliseconds(3'600'000);  // as in scripts/common.lua
 constexpr const char* k_fence_life = "86400000";
-constexpr const char* k_request_life = "60000";
+constexpr auto k_shortest_request = Milliseconds(60'000);
 constexpr const char* k_index_life = "2592000000";
 
 bool is_refused_type(const Reply& reply) {
@@ -297,7 +297,7 @@ Pipeline PlainSession::writes_of_release(const Seen& seen) const {
   const auto ask = [&] {
     const std::string request = R"({"released":true,"id":")" + id + "\"}";
     out.add({"HSET", keys_.requests, id, request});
-    out.add({"PEXPIRE", keys_.requests, k_request_life});
+    out.add({"PEXPIRE", keys_.requests, text(std::max(k_shortest_request, Milliseconds(seen.pttl)))});
   };
   // The name stays taken.
   const auto stay = [&](const char* state, Milliseconds life) {

@@ -317,7 +317,7 @@ Io<Released> Session::release_once(Instant deadline, Interrupt interrupt) {
       keys_.own(once_key_),
       keys_.common(),
       {claim_.token.value, silent_ ? "0" : reclaim(), marker_, keep_, whose(), min_hold_,
-       silent_ ? std::string_view() : event_name(end_of_waiter_), end_reason_, fence_, mode_, details_},
+       silent_ ? std::string_view() : event_name(end_kind_), end_reason_, fence_, mode_, details_},
       false};
   KLOCK_TRY(answer, client_.call_in_order(call, deadline, interrupt));
   if (answer.text_at(0) == "asked") {
@@ -351,8 +351,8 @@ Status Session::count_min_hold(bool counts) {
   return {};
 }
 
-void Session::explain_end(EventKind of_waiter, std::string reason) {
-  end_of_waiter_ = of_waiter;
+void Session::explain_end(EventKind kind, std::string reason) {
+  end_kind_ = kind;
   end_reason_ = std::move(reason);
 }
 

@@ -28,7 +28,7 @@ class Session final : public LockSession {
   Result<Released> release(Instant deadline, Interrupt interrupt) override;
   Result<Released> complete(Instant deadline, Interrupt interrupt) override;
   Status count_min_hold(bool counts) override;
-  void explain_end(EventKind of_waiter, std::string reason) override;
+  void explain_end(EventKind kind, std::string reason) override;
   void note_lost(const std::string& reason) override;
 
   // This server's vote for us: like attempt() without a place in the queue, and nothing is logged. From then
@@ -87,8 +87,8 @@ class Session final : public LockSession {
   std::string keep_;          // its life
   std::string number_ = "0";  // our number in the queue
   std::string fence_ = "0";
-  std::string min_hold_ = "0";                    // as far as it counts
-  EventKind end_of_waiter_ = EventKind::gave_up;  // for the log
+  std::string min_hold_ = "0";               // as far as it counts
+  EventKind end_kind_ = EventKind::gave_up;  // for the log
   std::string end_reason_;
   bool loss_told_ = false;       // by the renewal that found it out
   bool one_of_several_ = false;  // servers; see vote()

@@ -101,16 +101,23 @@ local function joined_by(own)
   return nil
 end
 
--- The tokens of the runs that have joined the hold of `token`.
+-- The tokens of the runs that have joined the hold of `token`, and when the last of them would end.
 local function joiners_of(token)
-  local found = {}
-  if not joined then return found end
-  for _, member in ipairs(redis.call('ZRANGE', JOINED, 0, -1)) do
-    local holder, own = split_join(member)
-    if holder == token then found[#found + 1] = own end
+  local found, last = {}, 0
+  if not joined then return found, last end
+  local entries = redis.call('ZRANGE', JOINED, 0, -1, 'WITHSCORES')
+  for i = 1, #entries, 2 do
+    local holder, own = split_join(entries[i])
+    if holder == token then
+      found[#found + 1] = own
+      last = math.max(last, tonumber(entries[i + 1]))
+    end
   end
-  return found
+  return found, last
 end
+
+-- A full server refuses ZADD and HSET as a first write, and takes them after this one.
+local function begin_writing() redis.call('HDEL', REQUESTS, '') end
 
 -- How long (ms) the entry of a hold that has just expired can still be told of.
 local after = 3600000
@@ -326,19 +333,22 @@ local function find_shown(digest)
     if shown[4] == digest then return shown, value end
     return nil
   end
-  for _, token in ipairs(members()) do
+  local tokens = members()
+  for _, token in ipairs(tokens) do
     local shown = describe_string(token)
     if shown[4] == digest then return shown, token end
   end
-  return nil
+  -- A mark without holders, whose entries somebody has deleted.
+  local shown = #tokens == 0 and describe()
+  return shown and shown[4] == digest and shown or nil
 end
 
 -- Takes a hold away, of whatever type. The first write is one that a full server accepts.
 local function evict(token)
-  local place = held == 'several' and place_of(token)
+  local place = token and held == 'several' and place_of(token)
   if place then
     take_out(token, place)
-  elseif held ~= 'several' then
+  elseif held ~= 'several' or #members() == 0 then
     redis.call('DEL', K)
     kind, value, held = 'none', nil, 'none'
   end
@@ -355,17 +365,18 @@ local function log_removal(shown, token, holder, request)
   log('forced', shown[4], {mode = 'exclusive', details = shown[1] == 'granted' and shown[7] or ''}, {'request', request})
 end
 
-local function put_request(token, request)
+-- `left`: of the lease. Whoever hears nothing finds it at the next renewal.
+local function put_request(token, request, left)
   -- A full server refuses HSET as a first write, and here it must not.
   redis.call('HDEL', REQUESTS, id_of(token))
   redis.call('HSET', REQUESTS, id_of(token), request)
-  redis.call('PEXPIRE', REQUESTS, '60000')
+  extend(REQUESTS, math.max(60000, left))
   tell(token, 'stop')
 end
 
 -- A forced release ends the runs that have joined as well.
-local function order_stop(token, request)
-  put_request(token, request)
+local function order_stop(token, request, left)
+  put_request(token, request, left)
   for _, joiner in ipairs(joiners_of(token)) do tell(joiner, 'stop') end
 end
 

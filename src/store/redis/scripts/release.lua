@@ -25,7 +25,8 @@ local function mark()
 end
 
 -- The process that keeps it.
-local function tell_released() put_request(token, '{"released":true,"id":"' .. id_of(token) .. '"}') end
+local left = place and left_of(token, place) or 0
+local function tell_released() put_request(token, '{"released":true,"id":"' .. id_of(token) .. '"}', left) end
 
 -- Its holder has released it before.
 if whose == 'other' and holder and holder.state == '2' then return {'gone'} end
@@ -48,14 +49,14 @@ local function log_it(waiter, request)
   end
 end
 
-local joiners = joiners_of(token)
+local joiners, last = joiners_of(token)
 if ancestor and not (holder and holder.state == '2' and #joiners == 0) then
   mark()
   return {place and 'done' or 'gone'}
 end
 if place and holder and #joiners > 0 then
   -- The hold stays for those who have joined it; they renew it from now on, and the last one ends it.
-  local last = tonumber(redis.call('ZREVRANGE', JOINED, 0, 0, 'WITHSCORES')[2])
+  begin_writing()
   holder.state = '2'
   lease(token, place, last - now)
   write_holder(token, holder, last - now)
@@ -67,9 +68,12 @@ if not place and (holder or ARGV[7] == 'lost') then
   log_loss(token, ARGV[9], {mode = ARGV[10], fence = ARGV[9], details = ARGV[11]}, ARGV[8])
 end
 local waiter = (not place or not holder) and waiter_of(token)
+local was_first = redis.call('ZRANGE', QUEUE, 0, 0)[1] == token
 if not place or not holder then leave_queue(token) end
 if held == 'one' and not place then
   if not holder then log_it(waiter) end
+  -- The first one alone looks often where the holder is another client, which tells nobody of its end.
+  if was_first and not (value and holder_of(value)) then tell_next(0, 0) end
   forget_in_index()
   return {'not_mine'}
 end

@@ -37,6 +37,7 @@ if place then
     write_holder(token, holder, ttl)
   end
   if ttl == 0 then return {'renewed', request, text(left_of(token, place)), ancestor and 'joined' or ''} end
+  if place ~= K or joiner ~= '' then begin_writing() end
   if joiner ~= '' then
     local left = note_join(token, place, joiner, ttl)
     -- Its holder renews it; once that one has ended, those who have joined.
@@ -44,10 +45,15 @@ if place then
   end
   -- A process that relies on the lease knows its end from its own last renewal: the lease must not end before that. And
   -- what somebody with the token was promised, the process must not take back.
-  local gap = ttl - left_of(token, place)  -- since the last confirmation
+  local left = left_of(token, place)
+  local gap = ttl - left  -- since the last confirmation
   local relied_on = not holder or holder.state ~= '4' or #joiners_of(token) > 0
-  local life = relied_on and math.max(ttl, left_of(token, place)) or ttl
+  local life = relied_on and math.max(ttl, left) or ttl
   lease(token, place, life)
+  if life < left then
+    if place ~= K then settle_mark() end
+    tell_next(0, life)  -- who sleeps until the end that was
+  end
   if not holder then hold(life)
   elseif place == K then redis.call('PEXPIRE', HOLDERS, text(life + after))
   else extend(HOLDERS, life + after) end

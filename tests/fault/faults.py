@@ -106,10 +106,10 @@ def _freeze_host(prey, _force):
 
 def _kill_host(prey, _force):
     """As a machine loses power: neither klock nor its guard says goodbye."""
-    send(signal.SIGSTOP, prey.guard)
-    send(signal.SIGKILL, prey.klock)
-    send_group(signal.SIGKILL, prey.group)
+    send(signal.SIGSTOP, prey.klock)  # not the guard: the kernel lets it go on when klock has died
     send(signal.SIGKILL, prey.guard)
+    send_group(signal.SIGKILL, prey.group)
+    send(signal.SIGKILL, prey.klock)
 
 
 def _force(prey, force):

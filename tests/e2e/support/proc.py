@@ -104,9 +104,10 @@ def marked(mark):
 def wipe_out(running):
     """Ends a run as a host ends that loses power: neither klock nor its guard says goodbye."""
     guard, command = guard_of(running.pid), command_of(running.pid)
-    os.kill(guard, signal.SIGSTOP)
-    os.kill(running.pid, signal.SIGKILL)
+    # Not the guard first: the kernel lets what is stopped go on when its parent has died.
+    os.kill(running.pid, signal.SIGSTOP)
     os.kill(guard, signal.SIGKILL)
+    os.kill(running.pid, signal.SIGKILL)
     running.wait()
     wait_until(lambda: not alive(guard) and not alive(command), what="the command has died with its guard")
 

@@ -127,7 +127,7 @@ class ShellAcquisition {
     const std::vector<Token> ours = ancestor_tokens();
     if (policy.wait && !ours.empty()) {
       // One of our own would be waited for for ever.
-      const auto state = context_->store->inspect(claim_.lock, store_deadline(settings_), interrupt);
+      const auto state = context_->store->inspect(claim_.lock, policy.contact_deadline(), interrupt);
       own_ = state && is_among(state->holders, ours) && !has_room(*state, claim_);
       if (own_) return Busy{};
     }
@@ -160,19 +160,19 @@ class ShellAcquisition {
 
   Result<Interruption> hand_over(const Lease& lease) {
     std::unique_ptr<ReturnWatch> watch;  // the keeper's, not ours
-    auto keeper =
-        Keeper::start({*session_, claim_.token.id(), lease, settings_.ttl.value, settings_.kill_after.value,
-                       shell_, signal_, settings_.on_lost.value == OnLost::stop,
-                       [this](auto& what, auto& hint) { tell(what, hint); },
-                       [&] {
-                         if (detour_) watch = watch_return();
-                       }});
+    auto keeper = Keeper::start({*session_, claim_.token.id(), lease, settings_.ttl.value,
+                                 std::min(settings_.kill_after.value, settings_.ttl.value / 3), shell_,
+                                 signal_, settings_.on_lost.value == OnLost::stop,
+                                 [this](auto& what, auto& hint) { tell(what, hint); },
+                                 [&] {
+                                   if (detour_) watch = watch_return();
+                                 }});
     if (!keeper) {
       release(lease);
       return tl::unexpected(std::move(keeper).error());
     }
     KLOCK_CHECK(tell_shell(lease));
-    keeper->confirm();
+    KLOCK_CHECK(keeper->confirm());
     return Interruption{k_exit_ok};
   }
 

@@ -122,14 +122,20 @@ class ForcedRelease {
         wait.origin == Origin::flag ? wait.value.value_or(k_default_patience) : k_default_patience;
     const Instant limit = BootClock::now() + patience;
     for (Duration pause = k_first_look; !asked.empty(); pause = std::min(2 * pause, k_longest_look)) {
-      KLOCK_TRY(state, store_.inspect(lock_, store_deadline(context_.settings), {}));
+      const auto state = store_.inspect(lock_, store_deadline(context_.settings), {});
+      const bool is_over = BootClock::now() >= limit;
+      if (!state && (is_over || !may_pass(state.error().kind))) {
+        for (const Holder& holder : asked)
+          tell(of(holder) + "what came of the request to stop cannot be seen; it stands", {});
+        return tl::unexpected(state.error());
+      }
       std::erase_if(asked, [&](const Holder& holder) {
-        if (stands(state, holder)) return false;
+        if (!state || stands(*state, holder)) return false;
         tell(of(holder) + "the hold has ended", {});
         return true;
       });
       if (asked.empty()) break;
-      if (BootClock::now() >= limit) {
+      if (is_over) {
         for (const Holder& holder : asked)
           tell(of(holder) + "its holder has not let go in time; the request to stop stands",
                k_no_answer_hint);
@@ -143,7 +149,8 @@ class ForcedRelease {
 
   static bool stands(const LockState& state, const Holder& holder) {
     return std::any_of(state.holders.begin(), state.holders.end(), [&](const Holder& now) {
-      return now.id == holder.id && now.fence == holder.fence && !now.cooldown;
+      // What was shown may have been a grant, which had no fence yet.
+      return now.id == holder.id && (holder.fence == 0 || now.fence == holder.fence) && !now.cooldown;
     });
   }
 

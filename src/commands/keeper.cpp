@@ -72,7 +72,7 @@ class KeeperProcess {
     release_standard(orders_.shell.fd());
     close_descriptors_of_caller();
     // No file system stays busy because a shell was there once. Where that fails, one does.
-    if (chdir("/") != 0) errno = 0;
+    [[maybe_unused]] const int moved = chdir("/");
     const sigset_t all = all_signals();
     sigprocmask(SIG_SETMASK, &all, nullptr);
     signal(SIGTERM, SIG_DFL);  // the shell may have had it ignored
@@ -209,8 +209,11 @@ void end_keepers(std::string_view id) {
   }
 }
 
-void Keeper::confirm() {
-  if (send(line_.get(), &k_word, 1, MSG_NOSIGNAL) == 1) line_.reset();
+Status Keeper::confirm() {
+  if (send(line_.get(), &k_word, 1, MSG_NOSIGNAL) != 1)
+    return system_failure("the keeper has ended already", errno);
+  line_.reset();
+  return {};
 }
 
 }  // namespace klock

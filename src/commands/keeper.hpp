@@ -48,8 +48,8 @@ class Keeper {
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
-  // The shell has been told of its hold.
-  void confirm();
+  // The shell has been told of its hold. Errors: system; the keeper has ended, and nobody renews the hold.
+  Status confirm();
 
  private:
   Keeper(Fd line, pid_t pid) : line_(std::move(line)), pid_(pid) {}

@@ -122,13 +122,13 @@ bool Outage::note_return(Interrupt interrupt) {
   if (!state) return false;
   const Duration away = BootClock::now() - since_;
   const std::string time = human_duration(whole(away));
-  for (const Claim& claim : claims_)
-    if (!store.note(event_of(EventKind::degraded, claim, "for " + time + ": " + told(error_)), deadline,
-                    interrupt))
+  for (; noted_ < claims_.size(); ++noted_)
+    if (!store.note(event_of(EventKind::degraded, claims_[noted_], "for " + time + ": " + told(error_)),
+                    deadline, interrupt))
       return false;
   const Holder* const holder = state->holders.empty() ? nullptr : &state->holders.front();
-  const std::string held = holder ? "; held meanwhile by " + holder->who.user + "@" + holder->who.host +
-                                        " pid " + std::to_string(holder->who.pid)
+  const std::string held = holder ? "; held meanwhile by " + (holder->foreign ? describe_client(*holder)
+                                                                              : describe_person(holder->who))
                                   : "";
   for (const Claim& claim : claims_) {
     const bool named = &claim == &first();

@@ -65,6 +65,7 @@ class Outage {
   std::vector<Claim> claims_;
   std::unique_ptr<LockStore> host_;       // opened with the first event
   Instant since_{};                       // of the absence
+  std::size_t noted_ = 0;                 // how many claims the store's log has been told of
   Error error_{ErrorKind::internal, {}};  // why we are elsewhere
   Ground ground_ = Ground::store;
   bool away_ = false;  // and waited for

@@ -15,6 +15,13 @@ constexpr Duration k_first_look = milliseconds(20);
 constexpr Duration k_longest_look = milliseconds(500);
 constexpr Duration k_slack = milliseconds(5);  // past an expiry, before looking
 
+// What the files say about waiting is meant for those who take locks.
+Settings with_own_wait(Settings settings) {
+  if (settings.wait.origin != Origin::flag) settings.wait = {};
+  if (settings.conflict_exit_code.origin != Origin::flag) settings.conflict_exit_code.value = k_exit_busy;
+  return settings;
+}
+
 Busy to_busy(LockState state) {
   Busy busy;
   busy.cooldown = state.occupancy == Occupancy::cooldown;
@@ -31,13 +38,15 @@ class FreedomWatch {
         context_(context),
         lock_(lock),
         desk_(desk),
-        policy_(wait_policy(context.settings, begun_)),
+        settings_(with_own_wait(context.settings)),
+        policy_(wait_policy(settings_, begun_)),
         line_(context.say, name, context.store->describe(), begun_) {}
 
   Result<Interruption> run() {
     for (Duration pause = k_first_look;; pause = std::min(2 * pause, k_longest_look)) {
       KLOCK_TRY(state, look());
       if (state && state->occupancy == Occupancy::free) return Interruption{k_exit_ok};
+      if (!state && !away_) return report_interruption(context_, name_, desk_);
       const Instant now = BootClock::now();
       Instant again = std::min(now + pause, policy_.limit);
       if (state) {
@@ -48,7 +57,7 @@ class FreedomWatch {
       }
       if (away_ && now >= policy_.limit) return tl::unexpected(*std::move(away_));
       if (!policy_.wait || now >= policy_.limit) {
-        const int status = context_.settings.conflict_exit_code.value;
+        const int status = settings_.conflict_exit_code.value;
         report_busy(context_, name_, busy_, true, status);
         return Interruption{status};
       }
@@ -58,9 +67,16 @@ class FreedomWatch {
   }
 
  private:
-  // nullopt: the store has vanished but may come back, or a signal came.
+  // The last look comes at the limit.
+  Instant look_deadline() const {
+    if (!seen_at_) return policy_.contact_deadline();
+    const Instant last = std::max<Instant>(policy_.limit, BootClock::now() + k_longest_look);
+    return std::min(store_deadline(settings_), last);
+  }
+
+  // nullopt: the store is `away_` but may come back, or else a signal came.
   Result<std::optional<LockState>> look() {
-    auto state = context_.store->inspect(lock_, store_deadline(context_.settings), Interrupt{desk_.fd()});
+    auto state = context_.store->inspect(lock_, look_deadline(), Interrupt{desk_.fd()});
     const Instant now = BootClock::now();
     if (state) {
       away_.reset();
@@ -69,7 +85,10 @@ class FreedomWatch {
     }
     const bool interrupted = wait_ready(-1, 0, now, Interrupt{desk_.fd()}) == Ready::interrupted;
     const bool passing = may_pass(state.error().kind) && seen_at_ && now - *seen_at_ < policy_.reconnect;
-    if (interrupted) return std::nullopt;
+    if (interrupted) {
+      away_.reset();
+      return std::nullopt;
+    }
     if (passing) {
       away_ = std::move(state).error();
       return std::nullopt;
@@ -82,6 +101,7 @@ class FreedomWatch {
   const LockName& lock_;
   SignalDesk& desk_;
   const Instant begun_ = BootClock::now();
+  const Settings settings_;
   const WaitPolicy policy_;
   WaitingLine line_;
   Busy busy_;

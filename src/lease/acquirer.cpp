@@ -22,7 +22,7 @@ class Wait {
 
   Result<Acquisition> run() {
     for (;;) {
-      const Instant deadline = attempt_deadline();
+      const Instant deadline = policy_.contact_deadline();
       auto attempt = session_.attempt(policy_.wait, deadline, interrupt_);
       if (!attempt) {
         // What was cut short tells less than what was wrong before.
@@ -44,11 +44,6 @@ class Wait {
 
  private:
   using End = std::optional<Result<Acquisition>>;
-
-  Instant attempt_deadline() const {
-    const Instant contact = BootClock::now() + policy_.first_contact;
-    return policy_.wait ? std::min(policy_.limit, contact) : contact;
-  }
 
   Result<Acquisition> give_up(Acquisition outcome) {
     session_.withdraw(BootClock::now() + k_withdraw_time);

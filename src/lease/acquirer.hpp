@@ -3,6 +3,7 @@
 
 #include "lease/lock_store.hpp"
 
+#include <algorithm>
 #include <functional>
 
 namespace klock {
@@ -13,6 +14,12 @@ struct WaitPolicy {
   Duration first_contact{};  // a silent server is unreachable after this (--store-timeout)
   Duration reconnect{};      // a queued waiter looks for a vanished store this long
   bool outlast = false;      // wait for the store too, from the first contact on, until the limit
+
+  // Of a question to the store that is asked now.
+  Instant contact_deadline() const {
+    const Instant contact = BootClock::now() + first_contact;
+    return wait ? std::min(limit, contact) : contact;
+  }
 
   // While it is waited for: told once when it is away, and once when it is back after that time.
   std::function<void(const Error& error)> on_away = {};

@@ -56,13 +56,18 @@ bool welcome(std::uint32_t code) {
   return true;
 }
 
-// Keys such as "{x}:queue" and "a{x}:klock:queue" belong to other locks (store/redis/keys.hpp).
+// Keys such as "{x}:queue" and "a{x}:klock:queue" belong to other locks, or to a prefix
+// (store/redis/keys.hpp).
 bool looks_auxiliary(std::string_view key) {
   const auto colon = key.rfind(':');
   if (colon == std::string_view::npos || hash_tag(key).empty()) return false;
+  const std::string_view rest = key.substr(key.rfind('}') + 1);
+  if (rest.starts_with(":klock:once:")) return true;
+  if (key.starts_with('{') && (rest.starts_with(":once:") || rest.starts_with(":stats:"))) return true;
   const std::string_view part = key.substr(colon + 1);
   const std::string_view owner = key.substr(0, colon);
-  for (const std::string_view known : {"holders", "waiters", "queue", "fence", "request", "index"})
+  for (const std::string_view known : {"holders", "waiters", "queue", "fence", "requests", "readers", "slots",
+                                       "joined", "index", "events", "groups"})
     if (part == known) return (owner.starts_with('{') && owner.ends_with('}')) || owner.ends_with(":klock");
   return false;
 }

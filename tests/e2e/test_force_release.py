@@ -4,6 +4,7 @@ import getpass
 import os
 import signal
 import socket
+import threading
 import time
 
 import pexpect
@@ -132,6 +133,29 @@ def test_request_that_came_while_frozen_is_heard_afterwards(store):
     assert store.run("force-release", "--yes", "-w", "100ms", "--reason", "earlier", "n").status == 75
     os.kill(holder.pid, signal.SIGCONT)
     assert holder.wait() == 79 and "earlier" in holder.err
+
+
+def test_order_is_there_until_a_holder_that_hears_nothing_looks(on_redis, client):
+    holder = on_redis.hold("n", "--ttl", "10m")
+    os.kill(holder.pid, signal.SIGSTOP)
+    assert on_redis.run("force-release", "--yes", "-w", "100ms", "n").status == 75
+    assert client.pttl("{klock:n}:requests") > 500_000
+    assert on_redis.run("force-release", "--yes", "--now", "n").status == 0
+    assert client.pttl("{klock:n}:requests") > 500_000
+    os.kill(holder.pid, signal.SIGCONT)
+    assert holder.wait() == 79
+
+
+def test_look_that_fails_does_not_end_the_wait_for_the_holder(on_redis, redis):
+    holder = on_redis.hold("n", "--ttl", "60s", "-k", "3s", command="trap '' TERM; while :; do sleep 1; done")
+    release = on_redis.start("force-release", "--yes", "--store-timeout", "500ms", "n")
+    wait_until(lambda: redis.client().hlen("{klock:n}:requests"), what="it is asked")
+    redis.freeze()
+    thaw = threading.Timer(1.5, redis.thaw)
+    thaw.start()
+    assert release.wait(20) == 0, release.err
+    thaw.join()
+    assert holder.wait() == 79
 
 
 def test_stubborn_command_is_killed_after_kill_after(store):

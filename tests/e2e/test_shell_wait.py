@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """klock wait: until the lock is free, without taking it."""
+import os
 import signal
 
 import pytest
-from support.proc import SLOW, wait_until
+from support.proc import SLOW, status_field, wait_until
 
 
 def test_free_at_once(store):
@@ -51,6 +52,29 @@ def test_interrupted(store, number):
     wait_until(lambda: "waiting for" in waiter.err, what="it waits")
     waiter.send(number)
     assert waiter.wait() == 128 + number and waiter.out == ""
+
+
+def test_files_say_nothing_about_it(on_local):
+    holder = on_local.hold("n")
+    with open(os.path.join(on_local.directory, "waiting.toml"), "w", encoding="utf-8") as file:
+        file.write("nonblock = true\nconflict-exit-code = 0\n")
+    config = ["--config", file.name]
+    assert on_local.run("wait", "-w", "100ms", *config, "n").status == 75
+    waiter = on_local.start("wait", "-v", *config, "n")
+    wait_until(lambda: "waiting for" in waiter.err, what="it waits")
+    holder.send(signal.SIGTERM)
+    assert waiter.wait() == 0
+
+
+def test_limit_with_a_silent_server(on_redis, redis):
+    redis.freeze()
+    done = on_redis.run("wait", "-w", "500ms", "n")
+    assert done.status == 69 and 0.4 < done.seconds < 1 + SLOW
+    waiter = on_redis.start("wait", "-w", "0", "n")
+    wait_until(lambda: status_field(waiter.pid, "SigBlk") != "0000000000000000", what="it is there for signals")
+    waiter.send(signal.SIGTERM)
+    assert waiter.wait(3) == 128 + signal.SIGTERM
+    redis.thaw()
 
 
 def test_server_that_vanishes_and_comes_back(on_redis, redis):

@@ -36,7 +36,7 @@ TEST(LockNames, BracesMustFormAHashTag) {
 }
 
 TEST(LockNames, NoLockHasTheKeyOfAnothersRecords) {
-  for (const char* name : {"{x}:klock:fence", "a{x}b:klock:queue"})
+  for (const char* name : {"{x}:klock:fence", "a{x}b:klock:queue", "{x}:klock:requests", "{x}:klock:once:k"})
     EXPECT_FALSE(make_lock_name("klock:", name, {})) << name;
   EXPECT_FALSE(make_lock_name("", "{klock:demo}:fence", {}));
   for (const char* name : {"{x}:queue", "{x}:klock:fences", "x:klock:fence", "{x}:a"})

@@ -41,9 +41,9 @@ _klock_takes_value() {
       return 0
       ;;
     --*) return 1 ;;
-    -*[wEkmc]) return 0 ;;
   esac
-  return 1
+  # One that has its value already may end in such a letter: -w5m.
+  [[ $1 =~ ^-[^-wEkmc]*[wEkmc]$ ]]
 }
 
 # Sets COMPREPLY to those of the remaining arguments that begin with $1.
@@ -158,8 +158,8 @@ _klock() {
       # watch has a --once without a KEY.
       [[ $subcommand == watch && $word == --once ]] || ! _klock_takes_value "$word" || option=$word
       case $word in
-        --url | --config | --prefix) klock_globals+=("$word" "${words[i + 1]}") ;;
-        --url=* | --config=* | --prefix=*) klock_globals+=("$word") ;;
+        --url=* | --config=* | --prefix=* | --sentinel-user=* | --tls-*=*) klock_globals+=("$word") ;;
+        --url | --config | --prefix | --sentinel-user | --tls-*) klock_globals+=("$word" "${words[i + 1]}") ;;
       esac
     elif [[ -z $subcommand ]]; then
       subcommand=$word

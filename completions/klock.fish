@@ -26,7 +26,7 @@ function __klock_parse
         else if test $only_words = no; and string match -qr '^-.' -- $token
             if test "$subcommand" = watch -a "x$token" = x--once
                 # No KEY follows it there.
-            else if contains -- $token $takes_value; or string match -qr '^-[^-]*[wEkmc]$' -- $token
+            else if contains -- $token $takes_value; or string match -qr '^-[^-wEkmc]*[wEkmc]$' -- $token
                 set skip yes
             end
         else if test -z "$subcommand"
@@ -78,9 +78,9 @@ function __klock_names
     set -l globals
     for i in (seq 2 (count $tokens))
         switch $tokens[$i]
-            case --url --config --prefix
+            case --url --config --prefix --sentinel-user --tls-ca --tls-cert --tls-key --tls-server-name
                 set -a globals $tokens[$i] $tokens[(math $i + 1)]
-            case '--url=*' '--config=*' '--prefix=*'
+            case '--url=*' '--config=*' '--prefix=*' '--sentinel-user=*' '--tls-*=*'
                 set -a globals $tokens[$i]
         end
     end

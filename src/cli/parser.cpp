@@ -45,7 +45,7 @@ bool means_acquire(const Syntax& syntax, CommandLine line) {
 int usage_failure(const Error& error, const Syntax& syntax, CommandLine line) {
   const std::string command = syntax.command.empty() ? "" : " " + std::string(syntax.command);
   const std::string hint = "try 'klock" + command + " --help'";
-  Messenger(0).usage(error.what + "; " + hint);
+  Messenger(0).usage(error.what + (error.hint.empty() ? "" : "; " + error.hint) + "; " + hint);
   const int status = exit_status(error.kind);
   // The message is on its way: should nobody read this, there is nobody else to tell.
   if (means_acquire(syntax, line)) static_cast<void>(write_stdout(shell_failure(status, guess_shell(line))));

@@ -99,6 +99,8 @@ Result<ListRequest> list_request(const ParsedWords& words) {
   if (is_given(words, "key")) return usage_error("--key is one lock: use 'klock status --key KEY NAME'");
   if (words.operands.size() > 1)
     return usage_error("list takes one PATTERN; quote it, or the shell expands it");
+  if (is_given(words, "json") && is_given(words, "names"))
+    return usage_error("--json and --names contradict each other");
   KLOCK_TRY(older_than, duration_of(words, "older-than"));
   return ListRequest{flags_of(words), words.operands.empty() ? std::string() : words.operands.front(),
                      is_given(words, "json"), is_given(words, "names"), older_than};

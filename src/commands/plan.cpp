@@ -62,6 +62,7 @@ Result<std::vector<Claim>> make_claims(const RunRequest& request, const Settings
 
 Result<JobOptions> make_job_options(const RunRequest& request, const Settings& settings) {
   KLOCK_TRY(signal, stop_signal(settings));
+  KLOCK_CHECK(check_kill_after(settings));
   JobOptions job;
   job.argv = request.shell_command ? shell_command(*request.shell_command) : request.command;
   if (request.unless) job.check = shell_command(*request.unless);

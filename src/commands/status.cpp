@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace klock {
 namespace {
+
+constexpr std::size_t k_longest_shown = 800;  // only what another program has written is longer
 
 Result<std::vector<LockState>> look_at(const Context& context, const StatusRequest& request) {
   if (request.names.empty()) return context.store->list({}, store_deadline(context.settings), {});
@@ -73,7 +76,8 @@ int list(const ListRequest& request) {
   if (request.older_than) tell_unknown(*context, keep_older(*states, *request.older_than));
   std::string text;
   if (request.names_only)
-    for (const LockState& state : *states) text += escape_text(state.lock.name) + "\n";
+    for (const LockState& state : *states)
+      text += terminal_safe(std::string_view(state.lock.name).substr(0, k_longest_shown)) + "\n";
   else
     text = request.json ? status_json(*states, where) : list_text(*states);
   if (const auto written = write_stdout(text); !written)

@@ -12,9 +12,9 @@
 namespace klock {
 namespace {
 
-Result<KnownToken> checked(std::string_view text, const std::string& where) {
+Result<KnownToken> checked(std::string_view text, const std::string& where, ErrorKind kind) {
   if (auto known = parse_token(text)) return *std::move(known);
-  return failure(ErrorKind::usage, where + " is not a token: 32 hexadecimal digits",
+  return failure(kind, where + " is not a token: 32 hexadecimal digits",
                  "klock acquire prints it as KLOCK_TOKEN");
 }
 
@@ -25,7 +25,7 @@ Result<KnownToken> read_token(const std::string& path) {
                    "--token-file: cannot read " + path + ": " + std::strerror(text.error()));
   std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
   if (line.ends_with('\r')) line.remove_suffix(1);
-  return checked(line, "--token-file: the first line of " + path);
+  return checked(line, "--token-file: the first line of " + path, ErrorKind::config);
 }
 
 }  // namespace
@@ -33,14 +33,15 @@ Result<KnownToken> read_token(const std::string& path) {
 Result<std::vector<KnownToken>> find_tokens(const std::optional<std::string>& given,
                                             const std::optional<std::string>& file) {
   if (given || file) {
-    KLOCK_TRY(token, given ? checked(*given, "--token: what was given") : read_token(*file));
+    KLOCK_TRY(token,
+              given ? checked(*given, "--token: what was given", ErrorKind::usage) : read_token(*file));
     return std::vector<KnownToken>{std::move(token)};
   }
   const char* const ours = std::getenv("KLOCK_TOKEN");
   if (ours == nullptr || *ours == '\0')
     return failure(ErrorKind::usage, "there is no token: KLOCK_TOKEN is not set",
                    "eval \"$(klock acquire NAME)\" sets it; or use --token-file FILE");
-  KLOCK_TRY(token, checked(ours, "KLOCK_TOKEN"));
+  KLOCK_TRY(token, checked(ours, "KLOCK_TOKEN", ErrorKind::config));
   std::vector<KnownToken> tokens{std::move(token)};
   const std::vector<KnownToken> held = known_tokens();
   std::copy_if(held.rbegin(), held.rend(), std::back_inserter(tokens),

@@ -37,8 +37,11 @@ WaitPolicy wait_policy(const Settings& settings, Instant begun) {
 }
 
 void report_busy(const Context& context, const std::string& name, const Busy& busy, bool waited, int status) {
-  const std::string text = about(name, busy_text(busy), context.store->describe(),
-                                 waited || busy.full ? "" : "without -n it waits");
+  const Setting<std::optional<Duration>>& wait = context.settings.wait;
+  const std::string hint = wait.origin == Origin::flag ? "without " + wait.where + " it waits"
+                                                       : "it does not wait because of " + wait.where;
+  const std::string text =
+      about(name, busy_text(busy), context.store->describe(), waited || busy.full ? "" : hint);
   if (status == k_exit_ok)
     context.say.explain(text);
   else

@@ -96,9 +96,16 @@ Status put(RawValues& values, const std::string& name, std::string value, Origin
   return {};
 }
 
-Status put_switch(RawValues& values, std::string_view name, Origin origin, const std::string& where) {
-  if (name == "nonblock") return put(values, "wait", "0", origin, where);
-  return put(values, "verbosity", name == "quiet" ? "-1" : "1", origin, where);
+// nonblock, quiet and verbose. One that is off takes back what a file that counts less has switched on.
+Status put_switch(RawValues& values, std::string_view name, bool is_on, Origin origin,
+                  const std::string& where) {
+  const char* const value = name == "nonblock" ? "wait" : "verbosity";
+  const char* const on = name == "verbose" ? "1" : name == "quiet" ? "-1" : "0";
+  if (is_on) return put(values, value, on, origin, where);
+  const auto other = values.find(value);
+  if (other != values.end() && other->second.origin < origin && other->second.value == on)
+    values.erase(other);
+  return {};
 }
 
 }  // namespace
@@ -118,11 +125,10 @@ Status add_config_file(std::string_view text, const std::string& path, Origin or
     if (!value)
       return failure(ErrorKind::config,
                      where + ": '" + std::string(key->name) + "' " + expected_type(key->kind));
-    // "tree = false" says no more than that; the others' false leaves another name's value alone.
     if (key->kind != Kind::on_off || key->name == "tree")
       KLOCK_CHECK(put(values, std::string(key->name), *std::move(value), origin, where));
-    else if (*value == "1")
-      KLOCK_CHECK(put_switch(values, key->name, origin, where));
+    else
+      KLOCK_CHECK(put_switch(values, key->name, *value == "1", origin, where));
   }
   return {};
 }

@@ -58,24 +58,6 @@ Status take_max_waiters(const RawValues& values, Settings& settings) {
   return {};
 }
 
-// The time to die in must leave two thirds of the lease for renewing.
-Status check_kill_after(Settings& settings) {
-  const Duration most = settings.ttl.value / 3;
-  if (!settings.kill_after_given) {
-    const Duration third = std::chrono::floor<std::chrono::milliseconds>(most);
-    settings.kill_after.value = std::min(k_default_kill_after, third);
-    return {};
-  }
-  if (settings.kill_after.value <= most) return {};
-  const bool from_flag = std::max(settings.kill_after.origin, settings.ttl.origin) == Origin::flag;
-  return failure(from_flag ? ErrorKind::usage : ErrorKind::config,
-                 "kill-after " + format_duration(settings.kill_after.value) + " (" +
-                     settings.kill_after.where + ") is more than a third of the lease, ttl " +
-                     format_duration(settings.ttl.value) + " (" + settings.ttl.where +
-                     "), so a stop could outlast it",
-                 "--ttl " + format_duration(settings.kill_after.value * 3) + " would do");
-}
-
 Status take_durations(const RawValues& values, Settings& settings) {
   settings.ttl.value = k_default_ttl;
   settings.store_timeout.value = k_default_store_timeout;
@@ -95,7 +77,11 @@ Status take_durations(const RawValues& values, Settings& settings) {
                        "shorter ones are lost to a pause of the machine or the network");
   if (settings.store_timeout.value == Duration::zero())
     return wrong_value(settings.store_timeout, "store-timeout", "no store answers in no time at all");
-  return check_kill_after(settings);
+  if (!settings.kill_after_given) {
+    const auto third = std::chrono::floor<std::chrono::milliseconds>(settings.ttl.value / 3);
+    settings.kill_after.value = std::min<Duration>(k_default_kill_after, third);
+  }
+  return {};
 }
 
 Status take_texts(const RawValues& values, Settings& settings) {
@@ -155,6 +141,15 @@ Status take_choices(const RawValues& values, Settings& settings) {
   return take(values, "verbosity", settings.verbosity, "-1, 0 or 1", parse_verbosity);
 }
 
+// Whoever gives them believes that what is sent is encrypted.
+Status refuse_tls_flags(const Settings& settings) {
+  for (const auto* setting :
+       {&settings.tls_ca, &settings.tls_cert, &settings.tls_key, &settings.tls_server_name})
+    if (setting->origin == Origin::flag)
+      return failure(ErrorKind::usage, setting->where + " is for a URL with TLS, such as rediss://HOST");
+  return {};
+}
+
 Status take_url(const RawValues& values, Settings& settings) {
   Setting<std::string> text{"local:"};
   if (const auto given = values.find("url"); given != values.end()) text = given->second;
@@ -162,10 +157,14 @@ Status take_url(const RawValues& values, Settings& settings) {
   if (!url && text.origin == Origin::flag && shows_password(text.value)) return password_in_flag();
   if (!url) return wrong_value(text, "url", url.error().what, url.error().hint);
   settings.url = *std::move(url);
-  for (RedisUrl* const server : servers_of(settings.url))
-    if (server->tls)
-      server->tls = TlsSettings{settings.tls_ca.value, settings.tls_cert.value, settings.tls_key.value,
-                                settings.tls_server_name.value};
+  bool in_the_clear = false;
+  for (RedisUrl* const server : servers_of(settings.url)) {
+    in_the_clear = !server->tls;  // all are alike
+    if (in_the_clear) continue;
+    server->tls = TlsSettings{settings.tls_ca.value, settings.tls_cert.value, settings.tls_key.value,
+                              settings.tls_server_name.value};
+  }
+  if (in_the_clear) KLOCK_CHECK(refuse_tls_flags(settings));
   settings.url_text = {redact_url(text.value), text.origin, text.where};
   return take_password(settings);
 }
@@ -197,6 +196,17 @@ Result<Settings> load_settings(const RawValues& flags) {
   return settings;
 }
 
+Status check_kill_after(const Settings& settings) {
+  if (settings.kill_after.value <= settings.ttl.value / 3) return {};
+  const bool from_flag = std::max(settings.kill_after.origin, settings.ttl.origin) == Origin::flag;
+  return failure(from_flag ? ErrorKind::usage : ErrorKind::config,
+                 "kill-after " + format_duration(settings.kill_after.value) + " (" +
+                     settings.kill_after.where + ") is more than a third of the lease, ttl " +
+                     format_duration(settings.ttl.value) + " (" + settings.ttl.where +
+                     "), so a stop could outlast it",
+                 "--ttl " + format_duration(settings.kill_after.value * 3) + " would do");
+}
+
 std::vector<std::string> describe_settings(const Settings& settings) {
   const std::optional<Duration>& wait = settings.wait.value;
   std::vector<std::string> lines{
@@ -212,6 +222,8 @@ std::vector<std::string> describe_settings(const Settings& settings) {
       line("store-timeout", settings.store_timeout),
       line("conflict-exit-code", std::to_string(settings.conflict_exit_code.value),
            settings.conflict_exit_code)};
+  add_text(lines, "message", settings.message);
+  add_text(lines, "sentinel-user", settings.sentinel_user);
   add_text(lines, "tls-ca", settings.tls_ca);
   add_text(lines, "tls-cert", settings.tls_cert);
   add_text(lines, "tls-key", settings.tls_key);

@@ -85,6 +85,10 @@ struct Settings {
 // is a usage error. Blocking: reads files only.
 Result<Settings> load_settings(const RawValues& flags);
 
+// Of whoever stops a command: the time to die in must leave two thirds of the lease for renewing. Errors:
+// usage, config.
+Status check_kill_after(const Settings& settings);
+
 // One line per setting, "ttl 15s (default)", for -v. Never shows a secret.
 std::vector<std::string> describe_settings(const Settings& settings);
 

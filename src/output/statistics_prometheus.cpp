@@ -13,12 +13,14 @@ namespace {
 constexpr std::size_t k_buckets_per_step =
     8;  // a step is two doublings: the format has no use for finer ones
 
-// A label's value: valid UTF-8, with backslash, quote and line's end escaped.
+// A label's value: valid UTF-8, with backslash, quote and line's end escaped, and nothing that a terminal
+// obeys.
 std::string label_value(std::string_view text) {
   std::string value;
   while (!text.empty()) {
-    const std::size_t length = decode_utf8(text).length;
-    if (length == 0)
+    const auto [code, length] = decode_utf8(text);
+    const bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+    if (length == 0 || (is_control && text[0] != '\n'))
       value += "\xEF\xBF\xBD";
     else if (text[0] == '\\' || text[0] == '"')
       value.append(1, '\\').append(1, text[0]);

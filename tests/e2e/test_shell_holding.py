@@ -176,13 +176,16 @@ def test_forced_release_of_a_hold_that_was_left(store, words):
 def test_bad_tokens(on_local, command, tmp_path):
     empty = tmp_path / "empty"
     empty.touch()
-    for words, env in ((["n"], {}), (["n"], {"KLOCK_TOKEN": ""}), (["n"], {"KLOCK_TOKEN": "x"}), (["--token", "", "n"], {}),
+    for words, env in ((["n"], {}), (["n"], {"KLOCK_TOKEN": ""}), (["--token", "", "n"], {}),
                        (["--token", NOBODY[:-1], "n"], {}), (["--token", NOBODY.upper(), "n"], {}),
-                       (["--token-file", str(empty), "n"], {}), (["--token", NOBODY, "--token-file", str(empty), "n"], {}),
+                       (["--token", NOBODY, "--token-file", str(empty), "n"], {}),
                        ([], {"KLOCK_TOKEN": NOBODY}), (["a b"], {"KLOCK_TOKEN": NOBODY}), (["a", "b"], {"KLOCK_TOKEN": NOBODY})):
         done = on_local.run(command, *words, env=env)
         assert done.status == 64 and done.out == "" and done.err.count("\n") == 1, (words, done.err)
         assert NOBODY[:-1] not in done.err
+    for words, env in ((["n"], {"KLOCK_TOKEN": "x"}), (["--token-file", str(empty), "n"], {})):
+        done = on_local.run(command, *words, env=env)
+        assert done.status == 78 and done.out == "" and "is not a token" in done.err
     assert on_local.run(command, "--token-file", "/none", "n").status == 71
     assert "klock acquire" in on_local.run(command, "n").err
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "config/settings.hpp"
 
+#include "config/config_file.hpp"
+
 #include <gtest/gtest.h>
 
 #include <stdlib.h>
@@ -276,13 +278,36 @@ TEST_F(SettingsTest, KillAfter) {
   EXPECT_EQ(zero.kill_after.value, 0s);
   EXPECT_TRUE(zero.kill_after_given);
   EXPECT_EQ(load({{"kill-after", flag("5s", "-k")}}).kill_after.value, 5s) << "exactly a third";
-  const Error error = refused({{"kill-after", flag("5001ms", "-k")}});
-  EXPECT_EQ(error.kind, ErrorKind::usage);
-  EXPECT_TRUE(mentions(error.what, "more than a third of the lease")) << error.what;
+  EXPECT_TRUE(check_kill_after(load({{"kill-after", flag("5s", "-k")}})));
+  const Status status = check_kill_after(load({{"kill-after", flag("5001ms", "-k")}}));
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().kind, ErrorKind::usage);
+  EXPECT_TRUE(mentions(status.error().what, "more than a third of the lease")) << status.error().what;
   write_user_file("kill-after = '6s'\n");
-  EXPECT_EQ(refused().kind, ErrorKind::config);
+  EXPECT_EQ(check_kill_after(load()).error().kind, ErrorKind::config);
   EXPECT_EQ(load({{"ttl", flag("18s", "--ttl")}}).kill_after.value, 6s);
-  EXPECT_EQ(refused({{"ttl", flag("17s", "--ttl")}}).kind, ErrorKind::usage) << "the flag made it wrong";
+  EXPECT_EQ(check_kill_after(load({{"ttl", flag("17s", "--ttl")}})).error().kind, ErrorKind::usage)
+      << "the flag made it wrong";
+}
+
+TEST_F(SettingsTest, ASwitchThatIsOffInTheUsersFile) {
+  write_user_file("quiet = false\nnonblock = false\n");
+  RawValues system{{"verbosity", {"-1", Origin::system_file, "/etc/x:1"}},
+                   {"wait", {"0", Origin::system_file, "/etc/x:2"}}};
+  ASSERT_TRUE(add_config_file("quiet = false\nnonblock = false\n", "x", Origin::user_file, system));
+  EXPECT_FALSE(system.contains("verbosity"));
+  EXPECT_FALSE(system.contains("wait"));
+  RawValues other{{"verbosity", {"1", Origin::system_file, "/etc/x:1"}},
+                  {"wait", {"5s", Origin::system_file, "/etc/x:2"}}};
+  ASSERT_TRUE(add_config_file("quiet = false\nnonblock = false\n", "x", Origin::user_file, other));
+  EXPECT_TRUE(other.contains("verbosity"));
+  EXPECT_TRUE(other.contains("wait"));
+}
+
+TEST_F(SettingsTest, TlsOptionsWithoutTls) {
+  EXPECT_EQ(refused({{"tls-ca", flag("ca.pem", "--tls-ca")}, {"url", flag("redis://h", "--url")}}).kind,
+            ErrorKind::usage);
+  EXPECT_EQ(load({{"tls-ca", flag("ca.pem", "--tls-ca")}}).tls_ca.where, "--tls-ca") << "nothing is sent";
 }
 
 TEST_F(SettingsTest, ConfigFileThatWasNamed) {
@@ -385,7 +410,7 @@ TEST_F(SettingsTest, TlsIsForEveryServerOfAUrlThatIsWithTls) {
   }
   flags.erase("url");
   EXPECT_TRUE(std::holds_alternative<LocalUrl>(load(flags).url)) << "they may stand there without need";
-  flags["url"] = flag("redis://h", "--url");
+  flags = {{"url", flag("redis://h", "--url")}};
   EXPECT_FALSE(std::get<RedisUrl>(load(flags).url).tls);
 }
 

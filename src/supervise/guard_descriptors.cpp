@@ -49,6 +49,19 @@ bool close_each(Predicate unwanted) {
   return true;
 }
 
+// The same of those above the standard ones; without /proc each number that may be open is asked about.
+template <class Predicate>
+void close_each_above_standard(Predicate unwanted) {
+  if (close_each([&](int fd) { return fd > STDERR_FILENO && unwanted(fd); })) return;
+  const auto most = static_cast<int>(sysconf(_SC_OPEN_MAX));
+  for (int fd = STDERR_FILENO + 1; fd < most; ++fd)
+    if (unwanted(fd)) close(fd);
+}
+
+bool is_among(const std::vector<int>& kept, int fd) {
+  return std::find(kept.begin(), kept.end(), fd) != kept.end();
+}
+
 }  // namespace
 
 Fd off_standard(Fd fd) {
@@ -57,18 +70,13 @@ Fd off_standard(Fd fd) {
 }
 
 void close_descriptors_of_main(const std::vector<int>& kept) {
-  const auto unwanted = [&](int fd) {
-    return std::find(kept.begin(), kept.end(), fd) == kept.end() && is_mains(fd);
-  };
+  const auto unwanted = [&](int fd) { return !is_among(kept, fd) && is_mains(fd); };
   // Without /proc the command does not get what we can't tell from main's.
   if (!close_each(unwanted)) close_all_but(kept);
 }
 
 void close_descriptors_of_caller() {
-  if (close_each([](int fd) { return fd > STDERR_FILENO && !is_mains(fd); })) return;
-  const auto most = static_cast<int>(sysconf(_SC_OPEN_MAX));
-  for (int fd = STDERR_FILENO + 1; fd < most; ++fd)
-    if (!is_mains(fd)) close(fd);
+  close_each_above_standard([](int fd) { return !is_mains(fd); });
 }
 
 void close_all_but(const std::vector<int>& kept) {
@@ -81,13 +89,7 @@ void close_all_but(const std::vector<int>& kept) {
     if (is_last) return;
     next = nearest + 1;
   }
-  const auto unwanted = [&](int fd) {
-    return fd > STDERR_FILENO && std::find(kept.begin(), kept.end(), fd) == kept.end();
-  };
-  if (close_each(unwanted)) return;
-  const auto most = static_cast<int>(sysconf(_SC_OPEN_MAX));
-  for (int fd = STDERR_FILENO + 1; fd < most; ++fd)
-    if (unwanted(fd)) close(fd);
+  close_each_above_standard([&](int fd) { return !is_among(kept, fd); });
 }
 
 void release_standard(int harmless) {

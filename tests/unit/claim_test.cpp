@@ -16,6 +16,16 @@
 namespace klock {
 namespace {
 
+// Of this boot and namespace, as we are.
+Person somebody_gone() {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  Person gone = describe_self("x", "");
+  gone.pid = child;
+  return gone;
+}
+
 TEST(Claims, TokensAreDistinctAndTheIdKeepsMostOfThemSecret) {
   std::set<std::string> seen;
   for (int i = 0; i < 1000; ++i) seen.insert(*random_hex128());
@@ -38,11 +48,7 @@ TEST(Claims, DescribesThisProcess) {
 }
 
 TEST(Claims, OnlyAProcessOfThisBootAndNamespaceCanBeProvenDead) {
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  waitpid(child, nullptr, 0);
-  Person gone = describe_self("x", "");
-  gone.pid = child;
+  const Person gone = somebody_gone();
   EXPECT_TRUE(provably_dead(gone, "no-such-lock", "0123456789ab"));
   Person elsewhere = gone;
   elsewhere.origin = "other";
@@ -54,11 +60,7 @@ TEST(Claims, OnlyAProcessOfThisBootAndNamespaceCanBeProvenDead) {
 }
 
 TEST(Claims, WhoCannotLookProvesNothing) {
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  waitpid(child, nullptr, 0);
-  Person gone = describe_self("x", "");
-  gone.pid = child;
+  const Person gone = somebody_gone();
   ASSERT_TRUE(provably_dead(gone, "no-such-lock", "0123456789ab"));
   const pid_t without_descriptors = fork();
   if (without_descriptors == 0) {
@@ -72,11 +74,7 @@ TEST(Claims, WhoCannotLookProvesNothing) {
 }
 
 TEST(Claims, ADescendantWithTheTokenKeepsAHoldAlive) {
-  const pid_t gone = fork();
-  if (gone == 0) _exit(0);
-  waitpid(gone, nullptr, 0);
-  Person who = describe_self("x", "");
-  who.pid = gone;
+  const Person who = somebody_gone();
   for (const char* variable : {"KLOCK_TOKEN=feedfacefeed0000", "KLOCK_HELD=123412341234 feedfacefeed0000"}) {
     const pid_t orphan = fork();
     if (orphan == 0) {
@@ -96,11 +94,7 @@ TEST(Claims, ADescendantWithTheTokenKeepsAHoldAlive) {
 }
 
 TEST(Claims, AProcessThatMarksAHoldKeepsItAlive) {
-  const pid_t gone = fork();
-  if (gone == 0) _exit(0);
-  waitpid(gone, nullptr, 0);
-  Person who = describe_self("x", "");
-  who.pid = gone;
+  const Person who = somebody_gone();
   const std::string id = random_hex128().value().substr(0, 12);  // /proc shows the marks of other tests too
   EXPECT_TRUE(provably_dead(who, "no-such-lock", id));
   Fd mark = mark_hold(id);

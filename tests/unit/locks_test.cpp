@@ -72,6 +72,18 @@ Result<Attempt> busy(Instant, Interrupt) {
   return Busy{};
 }
 
+// It looks again and again.
+void is_free_when(FakeSession& session, const std::function<bool()>& ready) {
+  session.wakes = {[](Instant, Interrupt interrupt) {
+    return wait_ready(-1, 0, BootClock::now() + 10ms, interrupt) == Ready::interrupted ? Wake::interrupted
+                                                                                       : Wake::news;
+  }};
+  session.attempts = {[ready](Instant, Interrupt) -> Result<Attempt> {
+    if (!ready()) return Busy{};
+    return Lease{BootClock::now(), BootClock::now() + k_ttl};
+  }};
+}
+
 class LocksTest : public testing::Test {
  protected:
   ~LocksTest() override { close(signals); }
@@ -131,14 +143,7 @@ TEST_F(LocksTest, WhatIsHeldIsRenewedWhileWeWait) {
     }};
   };
   store.prepare["b"] = [&](FakeSession& session, int) {
-    session.wakes = {[&](Instant, Interrupt interrupt) {
-      return wait_ready(-1, 0, BootClock::now() + 10ms, interrupt) == Ready::interrupted ? Wake::interrupted
-                                                                                         : Wake::news;
-    }};
-    session.attempts = {[&](Instant, Interrupt) -> Result<Attempt> {
-      if (renewed < 5) return Busy{};
-      return Lease{BootClock::now(), BootClock::now() + k_ttl};
-    }};
+    is_free_when(session, [&] { return renewed >= 5; });
   };
   Locks locks = make({"a", "b"});
   const auto got = acquire(locks);
@@ -188,14 +193,7 @@ TEST_F(LocksTest, TroubleWithWhatIsHeldIsNoReasonToLeaveTheQueue) {
   FakeSession* waiting = nullptr;
   store.prepare["b"] = [&](FakeSession& session, int) {
     waiting = &session;
-    session.wakes = {[&](Instant, Interrupt interrupt) {
-      return wait_ready(-1, 0, BootClock::now() + 10ms, interrupt) == Ready::interrupted ? Wake::interrupted
-                                                                                         : Wake::news;
-    }};
-    session.attempts = {[&](Instant, Interrupt) -> Result<Attempt> {
-      if (renewed < 5) return Busy{};
-      return Lease{BootClock::now(), BootClock::now() + k_ttl};
-    }};
+    is_free_when(session, [&] { return renewed >= 5; });
   };
   Locks locks = make({"a", "b"});
   const auto got = acquire(locks);

@@ -291,7 +291,6 @@ TEST_F(SettingsTest, KillAfter) {
 }
 
 TEST_F(SettingsTest, ASwitchThatIsOffInTheUsersFile) {
-  write_user_file("quiet = false\nnonblock = false\n");
   RawValues system{{"verbosity", {"-1", Origin::system_file, "/etc/x:1"}},
                    {"wait", {"0", Origin::system_file, "/etc/x:2"}}};
   ASSERT_TRUE(add_config_file("quiet = false\nnonblock = false\n", "x", Origin::user_file, system));

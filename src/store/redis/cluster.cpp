@@ -128,16 +128,13 @@ void ClusterRoute::learn(const std::vector<RedisUrl>& servers) {
 // Whether another server than the one that was opened has the slot, as far as the others know.
 bool ClusterRoute::find_owner(Instant deadline, Interrupt interrupt) {
   const auto slots = ask_slots(known_, last_ ? &*last_ : nullptr, deadline, interrupt);
-  if (slots)
-    std::rotate(known_.begin(),
-                std::find_if(known_.begin(), known_.end(),
-                             [&](const RedisUrl& one) { return is_same(one, slots->told_by()); }),
-                known_.end());
   if (!slots && slots.error().cause == Cause::no_permission) {
     owner_.reset();  // whoever is asked for the slot's keys tells too
     return true;
   }
   if (!slots) return false;
+  const auto told = [&](const RedisUrl& one) { return is_same(one, slots->told_by()); };
+  std::rotate(known_.begin(), std::find_if(known_.begin(), known_.end(), told), known_.end());
   learn(slots->servers());
   const RedisUrl* const owner = slots->master_of(slot_);
   if (owner == nullptr) return false;
@@ -175,9 +172,7 @@ Io<std::unique_ptr<Connection>> ClusterRoute::open(Instant deadline, Interrupt i
   auto connection = open_owner();
   if (connection || connection.error().cause == Cause::interrupted) return connection;
   Fault fault = std::move(connection).error();
-  if (find_owner(deadline, interrupt)) {
-    return owner_ ? open_owner() : open_any(deadline, interrupt);
-  }
+  if (find_owner(deadline, interrupt)) return owner_ ? open_owner() : open_any(deadline, interrupt);
   if (fault.cause == Cause::no_contact || fault.cause == Cause::timeout) fault.cause = Cause::later;
   fault.error.what = "the master " + describe_endpoint(*last_) + ": " + fault.error.what;
   return tl::unexpected<Fault>(std::move(fault));

@@ -1,5 +1,5 @@
--- Asks the holder that was shown to stop. A hold without a process is taken away, once no run has joined it. ARGV: fingerprint, request.
--- {'done'|'changed'|'gone'|'foreign'}.
+-- Asks the holder that was shown to stop. A hold without a process, which no run has joined, is taken away.
+-- ARGV: fingerprint, request. {'done'|'changed'|'gone'|'foreign'}.
 if held == 'none' then return {'gone'} end
 local shown, token = find_shown(ARGV[1])
 if not shown then return {'changed'} end

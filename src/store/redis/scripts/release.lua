@@ -25,7 +25,7 @@ local function mark()
 end
 
 -- The process that keeps it.
-local left = place and left_of(token, place) or 0
+local left = whose == 'other' and place and left_of(token, place) or 0
 local function tell_released() put_request(token, '{"released":true,"id":"' .. id_of(token) .. '"}', left) end
 
 -- Its holder has released it before.
@@ -68,7 +68,7 @@ if not place and (holder or ARGV[7] == 'lost') then
   log_loss(token, ARGV[9], {mode = ARGV[10], fence = ARGV[9], details = ARGV[11]}, ARGV[8])
 end
 local waiter = (not place or not holder) and waiter_of(token)
-local was_first = redis.call('ZRANGE', QUEUE, 0, 0)[1] == token
+local was_first = held == 'one' and not place and redis.call('ZRANGE', QUEUE, 0, 0)[1] == token
 if not place or not holder then leave_queue(token) end
 if held == 'one' and not place then
   if not holder then log_it(waiter) end
